@@ -1,0 +1,48 @@
+package subjects
+
+import "encoding/json"
+
+// Gauges is a role's report of itself, about once a second.
+type Gauges struct {
+	V        int                `msgpack:"v" json:"v"`
+	Role     string             `msgpack:"role" json:"role"`
+	Instance string             `msgpack:"inst" json:"instance"`
+	At       int64              `msgpack:"at" json:"at"`
+	Values   map[string]float64 `msgpack:"m" json:"values"`
+	// Text is a sentence for people: a phase, a stall.
+	Text string `msgpack:"text,omitempty" json:"text,omitempty"`
+}
+
+// Headers of DEADLETTER messages, whose body is the original bytes.
+const (
+	HeaderReason   = "Hr-Reason"   // why, one line
+	HeaderSource   = "Hr-Source"   // stream the bytes came from
+	HeaderSequence = "Hr-Sequence" // their sequence there
+	HeaderItem     = "Hr-Item"     // place in the bundle; absent for the whole message
+	HeaderID       = "Hr-Id"       // trajectory id, where it could be read
+)
+
+// RunRecord is what a role needs to know of a run, under the run's name in the
+// bucket [RunsBucket].
+type RunRecord struct {
+	V       int    `json:"v"`
+	Run     Run    `json:"run"`
+	Created int64  `json:"created"` // Unix nanoseconds
+	Version string `json:"version"` // of the binary that created it
+	// Schema is the [SchemaVersion] the run's messages are in.
+	Schema int `json:"schema"`
+	// Recipe is the resolved recipe, Hash the SHA-256 of its bytes.
+	Recipe json.RawMessage `json:"recipe"`
+	Hash   string          `json:"hash"`
+}
+
+// EngineRecord is a live engine's entry in the run's engine registry.
+type EngineRecord struct {
+	V       int           `json:"v"`
+	Engine  string        `json:"engine"`
+	URL     string        `json:"url"`
+	Version PolicyVersion `json:"version"` // NoVersion until the first load
+	// Ready is false while it loads weights or has none.
+	Ready bool  `json:"ready"`
+	At    int64 `json:"at"` // Unix nanoseconds
+}
