@@ -146,3 +146,11 @@ func (r Run) EnginesBucket() string { return "hr_" + string(r) + "_engines" }
 
 // TaskConsumer is the durable work-queue consumer that all producers share.
 const TaskConsumer = "producers"
+
+// InspectedSubject carries, outside any stream, how far the inspector has
+// checked ROLLOUTS: the last sequence, decimal. It is a hint that is repeated
+// about four times a second; rejections themselves are in DEADLETTER.
+func (r Run) InspectedSubject() string { return "hr." + string(r) + ".live.inspected" }
+
+// InspectStage is the stage name under which the inspector dead-letters.
+const InspectStage = "inspect"
