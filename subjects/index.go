@@ -60,6 +60,23 @@ func Checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
 // ID names the entry's trajectory: group/slot/attempt.
 func (e *IndexEntry) ID() string { return TrajectoryID(e.Group, e.Slot, e.Attempt) }
 
+// add counts one more segment's tokens.
+func (e *IndexEntry) add(tokens int) {
+	e.Tokens += tokens
+	e.Longest = max(e.Longest, tokens)
+}
+
+// train counts the tokens of one span of the loss mask.
+func (e *IndexEntry) train(s Span) { e.Trainable += int(s.End) - int(s.Start) }
+
+// sampledBy widens the range of versions.
+func (e *IndexEntry) sampledBy(v PolicyVersion) {
+	if e.MinVersion == NoVersion || v < e.MinVersion {
+		e.MinVersion = v
+	}
+	e.MaxVersion = max(e.MaxVersion, v)
+}
+
 // Append appends the entry's text to b: the version, then the fields in the
 // order of docs/wire.md, space-separated.
 func (e *IndexEntry) Append(b []byte) []byte {
@@ -103,12 +120,12 @@ func ParseIndex(s string) (IndexEntry, error) {
 	}
 	e := IndexEntry{
 		Kind: Kind(p.str("kind")), Group: GroupID(p.token("group")),
-		Slot: Slot(p.num("slot", 0, math.MaxInt16)), Attempt: Attempt(p.num("attempt", 0, math.MaxInt16)),
+		Slot: Slot(p.num("slot", 0, maxSlot)), Attempt: Attempt(p.num("attempt", 0, maxSlot)),
 		Round: Step(p.num("round", 0, math.MaxInt64)), Status: Status(p.str("status")), Reward: p.float("reward"),
 		Segments: int(p.num("segments", 0, maxSegments)), Tokens: int(p.num("tokens", 0, MaxTokens)),
 		Longest: int(p.num("longest", 0, MaxTokens)), Trainable: int(p.num("trainable", 0, MaxTokens)),
-		MinVersion: PolicyVersion(p.num("min version", -1, math.MaxInt64)),
-		MaxVersion: PolicyVersion(p.num("max version", -1, math.MaxInt64)),
+		MinVersion: PolicyVersion(p.num("min version", -1, math.MaxInt32)),
+		MaxVersion: PolicyVersion(p.num("max version", -1, math.MaxInt32)),
 		Greedy:     p.num("greedy", 0, 1) == 1, Environment: p.token("environment"),
 		Offset: int(p.num("offset", 0, math.MaxInt32)), Length: int(p.num("length", 0, math.MaxInt32)),
 		Checksum: p.hex("checksum"),
@@ -182,7 +199,7 @@ func (p *indexParser) num(name string, low, high int64) int64 {
 func (p *indexParser) float(name string) float64 {
 	s := p.str(name)
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+	if err != nil || !usableReward(v) {
 		p.fail(name, s)
 	}
 	return v

@@ -128,17 +128,14 @@ func (t *Trajectory) Index() IndexEntry {
 		Segments: len(t.Segments), Greedy: t.Sampling.Temperature == 0,
 		MinVersion: NoVersion, MaxVersion: NoVersion,
 	}
-	for _, s := range t.Segments {
-		e.Tokens += len(s.Tokens)
-		e.Longest = max(e.Longest, len(s.Tokens))
+	for i := range t.Segments {
+		s := &t.Segments[i]
+		e.add(len(s.Tokens))
 		for _, m := range s.LossMask {
-			e.Trainable += int(m.End - m.Start)
+			e.train(m)
 		}
 		for _, v := range s.Versions {
-			if e.MinVersion == NoVersion || v.Version < e.MinVersion {
-				e.MinVersion = v.Version
-			}
-			e.MaxVersion = max(e.MaxVersion, v.Version)
+			e.sampledBy(v.Version)
 		}
 	}
 	return e

@@ -4,19 +4,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // ErrMalformed is wrapped by every error about bytes that are not what this
 // package writes: broken msgpack, wrong types, unequal lengths, values out of range.
 var ErrMalformed = errors.New("malformed message")
 
-// maxDepth bounds nesting; the deepest message type here needs five levels.
+// maxDepth bounds nesting; the deepest message type here needs seven levels.
 const maxDepth = 16
 
 // Validate reports whether b is exactly one well-formed msgpack value: every
 // length within what is left, nesting bounded, nothing trailing, no extension
-// types. It allocates nothing and runs before any decoding, since msgpack v5
-// trusts lengths and can be made to exhaust memory by six bytes.
+// types. It allocates nothing and runs before any decoding: msgpack v5
+// trusts lengths and six bytes can exhaust the memory of a reader that does.
 func Validate(b []byte) error {
 	rest, err := validateValue(b, maxDepth)
 	if err != nil {
@@ -106,7 +107,7 @@ func head(b []byte) (n, items int, rest []byte, err error) {
 		}
 		n, b = lengthOf(b, s.lenBytes), b[s.lenBytes:]
 	}
-	if n > len(b) || n*s.items > len(b) { // an element takes a byte at least
+	if n > len(b) || n > len(b)/max(1, s.items) { // an element takes a byte at least
 		return 0, 0, nil, fmt.Errorf("%w: length %d with %d bytes left", ErrMalformed, n, len(b))
 	}
 	return n, s.items, b, nil
@@ -119,5 +120,5 @@ func lengthOf(b []byte, width int) int {
 	case 2:
 		return int(binary.BigEndian.Uint16(b))
 	}
-	return int(binary.BigEndian.Uint32(b))
+	return int(min(binary.BigEndian.Uint32(b), math.MaxInt32)) // no message is that long; int may have 32 bits
 }
