@@ -45,10 +45,14 @@ func (l *Lifecycle) Turn(ctx context.Context) error {
 	return nil
 }
 
+// Last reports whether the step admitted by Turn is the last that the limit
+// allows.
+func (l *Lifecycle) Last() bool { return l.turn >= l.limit }
+
 // Settle completes a step's result: on the last turn an episode that the rules
 // did not end is truncated.
 func (l *Lifecycle) Settle(r StepResult) StepResult {
-	r.Truncated = !r.Terminated && l.turn >= l.limit
+	r.Truncated = !r.Terminated && l.Last()
 	l.done = r.Done()
 	return r
 }

@@ -112,7 +112,7 @@ func (c *Calculator) Step(ctx context.Context, action envs.Action) (envs.StepRes
 		return envs.StepResult{}, err
 	}
 	result := c.respond(action)
-	if c.wouldEnd(result) {
+	if result.Terminated || c.Last() {
 		answer := result.Reward
 		format := float64(c.wellFormed) / float64(c.Turns())
 		result.Reward = (1-c.params.FormatWeight)*answer + c.params.FormatWeight*format
@@ -120,9 +120,6 @@ func (c *Calculator) Step(ctx context.Context, action envs.Action) (envs.StepRes
 	}
 	return c.Settle(result), nil
 }
-
-// wouldEnd reports whether the episode ends with this result.
-func (c *Calculator) wouldEnd(r envs.StepResult) bool { return c.Settle(r).Done() }
 
 // respond gives the next observation, or ends the episode with the answer's
 // worth as the reward.
@@ -162,11 +159,13 @@ func (c *Calculator) call(calls []envs.ToolCall) envs.StepResult {
 		sound = sound && ok
 		messages = append(messages, answerOf(text))
 	}
+	result := envs.StepResult{Observation: envs.Observation{Messages: messages}}
 	if sound {
 		c.wellFormed++
-		return envs.StepResult{Observation: envs.Observation{Messages: messages}}
+	} else {
+		result.Info = map[string]string{"action": "invalid"}
 	}
-	return envs.StepResult{Observation: envs.Observation{Messages: messages}, Info: map[string]string{"action": "invalid"}}
+	return result
 }
 
 // calculate does one call and notes whether it was the puzzle's next step.
