@@ -221,3 +221,17 @@ func FuzzParseOperation(f *testing.F) {
 		}
 	})
 }
+
+// An agent that parses the demonstrated text finds the demonstrated calls.
+func TestDemonstrator_TextHoldsTheCall(t *testing.T) {
+	a := callAction("3+4")
+	text, _ := strings.CutPrefix(a.Text, "<tool_call>\n")
+	text, _ = strings.CutSuffix(text, "\n</tool_call>")
+	var call envs.ToolCall
+	if err := json.Unmarshal([]byte(text), &call); err != nil {
+		t.Fatal(err)
+	}
+	if call.Name != a.ToolCalls[0].Name || string(call.Arguments) != string(a.ToolCalls[0].Arguments) {
+		t.Errorf("text holds %s %s", call.Name, call.Arguments)
+	}
+}
