@@ -157,13 +157,13 @@ const observation = "up: wall, down: ice, left: wall, right: hole, goal at 3 dow
 func TestWords_EncodingAllocatesTheResultOnly(t *testing.T) {
 	w := gameWords(t)
 	ids := w.Encode(observation)
-	if n := testing.AllocsPerRun(100, func() { w.Encode(observation) }); n != 1 {
+	if n := testing.AllocsPerRun(100, func() { w.Encode(observation) }); n > 1 {
 		t.Errorf("Encode makes %g allocations", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { ids = w.AppendEncode(ids[:0], observation) }); n != 0 {
 		t.Errorf("AppendEncode makes %g allocations", n)
 	}
-	if n := testing.AllocsPerRun(100, func() { w.Decode(ids) }); n != 1 {
+	if n := testing.AllocsPerRun(100, func() { w.Decode(ids) }); n > 1 {
 		t.Errorf("Decode makes %g allocations", n)
 	}
 }
