@@ -51,7 +51,7 @@ class ModelConfig:
                 raise ValueError(f"model config: {name} must be a positive integer, not {value!r}")
         if self.d_model % self.heads or (self.d_model // self.heads) % 2:
             raise ValueError(
-                f"model config: d_model {self.d_model} does not split into {self.heads} heads of even size"
+                f"model config: d_model {self.d_model} does not split into {self.heads} even heads"
             )
         for name in ("pad_id", "eos_id"):
             value = getattr(self, name)
@@ -64,12 +64,12 @@ class ModelConfig:
         return self.d_model // self.heads
 
     def to_json(self) -> dict[str, Any]:
-        """The object of `config.json`."""
+        """Return the object of `config.json`."""
         return {"architecture": ARCHITECTURE, **dataclasses.asdict(self)}
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any]) -> Self:
-        """Reads the object of `config.json`; unknown fields are ignored.
+        """Read the object of `config.json`; unknown fields are ignored.
 
         Raises ValueError for another architecture or a missing or impossible field.
         """
@@ -84,7 +84,7 @@ class ModelConfig:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a folder's `config.json` (or that file itself). Raises ValueError if it is bad."""
+        """Read a folder's `config.json` (or that file itself). Raises ValueError if it is bad."""
         file = Path(path)
         file = file / "config.json" if file.is_dir() else file
         try:
@@ -143,7 +143,7 @@ def hidden(
     positions: jax.Array | None = None,
     segment_ids: jax.Array | None = None,
 ) -> jax.Array:
-    """Runs whole rows, causally: tokens i32 [B, T] -> f32 [B, T, d], before the final norm.
+    """Run whole rows, causally: tokens i32 [B, T] -> f32 [B, T, d], before the final norm.
 
     `positions` [B, T] defaults to 0..T-1. With `segment_ids` [B, T] (1.. for content, 0 for
     padding) a token attends only to its own segment, so that packed sequences give what they give
@@ -176,7 +176,7 @@ def _segment_starts(segment_ids: jax.Array) -> jax.Array:
 
 
 def logits(params: Params, cfg: ModelConfig, x: jax.Array) -> jax.Array:
-    """Final norm and output head: hidden states [..., d] -> logits f32 [..., V]."""
+    """Apply final norm and output head: hidden states [..., d] -> logits f32 [..., V]."""
     return _norm(x, params["norm"], cfg.norm_eps) @ params["head"]
 
 
@@ -216,6 +216,54 @@ def token_logprobs(
     chosen = jnp.take_along_axis(tokens, idx, axis=1)[..., None]
     entropy = -jnp.sum(jnp.exp(logp) * logp, axis=-1)
     return jnp.take_along_axis(logp, chosen, axis=-1)[..., 0], entropy
+
+
+Cache = list[jax.Array]
+"""Keys and values, one array a layer: f32 [slots, 2, H, capacity, D]."""
+
+
+def new_cache(cfg: ModelConfig, slots: int, capacity: int) -> Cache:
+    """Return an empty cache of `slots` sequences of up to `capacity` tokens each."""
+    shape = (slots, 2, cfg.heads, capacity, cfg.head_dim)
+    return [jnp.zeros(shape, jnp.float32) for _ in range(cfg.layers)]
+
+
+def extend(
+    params: Params,
+    cfg: ModelConfig,
+    cache: Cache,
+    tokens: jax.Array,
+    lengths: jax.Array,
+    slots: jax.Array,
+) -> tuple[jax.Array, Cache]:
+    """Append tokens i32 [R, K] to the sequences in `slots` [R], which hold `lengths` [R] tokens.
+
+    Returns hidden states f32 [R, K, d] and the cache (donate it to keep the update in place). Rows
+    may be padded at the end: what padding writes lies past the sequence's end, where nothing looks
+    until real tokens have replaced it. For that the capacity must reach lengths + K.
+    """
+    _, chunk = tokens.shape
+    positions = lengths[:, None] + jnp.arange(chunk, dtype=jnp.int32)
+    mask = jnp.arange(cache[0].shape[3])[None, None, :] <= positions[:, :, None]
+    written: Cache = []
+
+    def attend(layer: int, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        written.append(_write(cache[layer], jnp.stack([k, v], axis=1), lengths, slots))
+        rows = written[layer].at[slots].get(mode="promise_in_bounds")
+        return _attention(q, rows[:, 0], rows[:, 1], mask)
+
+    return _blocks(params, cfg, tokens, _rotation(cfg, positions), attend), written
+
+
+def _write(store: jax.Array, new: jax.Array, lengths: jax.Array, slots: jax.Array) -> jax.Array:
+    """Write new [R, 2, H, K, D] into store [slots, 2, H, capacity, D] at each row's length."""
+
+    def one(row: jax.Array, store: jax.Array) -> jax.Array:
+        window = jax.lax.dynamic_slice_in_dim(new, row, 1, axis=0)
+        at = (slots[row], 0, 0, lengths[row], 0)
+        return jax.lax.dynamic_update_slice(store, window, at)
+
+    return jax.lax.fori_loop(0, new.shape[0], one, store)
 
 
 Attend = Callable[[int, jax.Array, jax.Array, jax.Array], jax.Array]
@@ -268,7 +316,7 @@ def _rotate(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
 
 
 def _attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """q [B, H, T, D] over k, v [B, H, S, D] where mask [B or 1, T, S] holds: [B, H, T, D]."""
+    """Attend with q [B, H, T, D] to k, v [B, H, S, D] where mask [B or 1, T, S] holds."""
     scores = jnp.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5
     weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _MASKED), axis=-1)
     return jnp.einsum("bhts,bhsd->bhtd", weights, v)
