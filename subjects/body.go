@@ -55,16 +55,22 @@ func ViewBody(b []byte) (BodyView, error) {
 		return v, err
 	}
 	c := &cursor{b: b}
-	version := int64(0)
+	version, required := int64(0), 0
 	c.fields(func(key []byte) bool {
-		if string(key) == "v" {
+		switch string(key) {
+		case "v":
 			version = c.int()
 			return true
+		case "k", "g", "s", "a", "env", "st", "r", "seg":
+			required++
 		}
 		return v.field(c, key) || v.detail(c, key)
 	})
 	if c.err == nil {
 		c.err = checkVersion(version)
+	}
+	if c.err == nil && required != 8 {
+		c.fail("a body has the fields k, g, s, a, env, st, r and seg")
 	}
 	return v, c.err
 }

@@ -3,7 +3,6 @@ package subjects
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 )
@@ -126,10 +125,13 @@ func (w *writer) components(c map[string]float64) {
 // appendFloats writes a map in the order of its keys.
 func appendFloats(b []byte, m map[string]float64) []byte {
 	b = appendMapLen(b, len(m))
-	if len(m) == 0 {
-		return b
+	var few [16]string // on the stack
+	keys := few[:0]
+	for k := range m {
+		keys = append(keys, k)
 	}
-	for _, k := range slices.Sorted(maps.Keys(m)) {
+	slices.Sort(keys)
+	for _, k := range keys {
 		b = appendFloat(appendText(b, k), m[k])
 	}
 	return b

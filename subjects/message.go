@@ -186,9 +186,12 @@ func (d *decoder) value(v reflect.Value) {
 
 func (d *decoder) structure(v reflect.Value) {
 	fields := plan(v.Type())
+	next := 0 // they mostly come in order
 	d.fields(func(key []byte) bool {
-		for _, f := range fields {
+		for i := range fields {
+			f := &fields[(next+i)%len(fields)]
 			if string(key) == f.name {
+				next += i + 1
 				d.value(v.Field(f.index))
 				return true
 			}
