@@ -2,11 +2,13 @@ package subjects
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -134,4 +136,30 @@ func encoded(t testing.TB, tr *Trajectory) []byte {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
+}
+
+// TestWorkedExampleOfTheDocumentation_IsAccepted reads what the Python example
+// of docs/wire.md wrote; the Python tests hold the example to the same bytes.
+func TestWorkedExampleOfTheDocumentation_IsAccepted(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "wire_example.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump, line, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	body, err := hex.DecodeString(dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := ViewBody(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Check(100); err != nil {
+		t.Error(err)
+	}
+	want := v.Index()
+	want.Length, want.Checksum = len(body), Checksum(body)
+	if got, err := ParseIndex(line); err != nil || got != want {
+		t.Errorf("index entry %v, %v, want %v", got.String(), err, want.String())
+	}
 }
