@@ -1,3 +1,18 @@
 """Headrace for Python: the trainer's end of the bridge, a reference trainer and engine."""
 
+from headrace.batch import Batch
+from headrace.dial import connect
+from headrace.errors import Disconnected, FeedError, ProtocolError, RunEnded, SlotsHeld
+from headrace.feed import Feed
+
+__all__ = [
+    "Batch",
+    "Disconnected",
+    "Feed",
+    "FeedError",
+    "ProtocolError",
+    "RunEnded",
+    "SlotsHeld",
+    "connect",
+]
 __version__ = "0.1.0"
