@@ -84,7 +84,7 @@ func (d *demonstrator) Generate(_ context.Context, r Request) (Completion, error
 		return Completion{}, errNoDemonstrator
 	}
 	action := player.Demonstrate(d.rng, d.skill)
-	ids := append(d.episode.cfg.Tokenizer.Encode(action.Text), d.episode.eos)
+	ids := append(d.episode.cfg.Tokenizer.Encode(action.Text), d.episode.stops[0])
 	c := Completion{Finish: FinishStop, Engine: "demonstrator"}
 	if len(ids) > r.Sampling.MaxNewTokens {
 		ids, c.Finish = ids[:r.Sampling.MaxNewTokens], FinishLength

@@ -55,6 +55,9 @@ func (e *episode) turns(ctx context.Context) (subjects.Status, error) {
 		return subjects.Failed, err
 	}
 	for {
+		if ctx.Err() != nil { // a policy or environment need not have looked
+			return subjects.Failed, context.Cause(ctx)
+		}
 		status, next, err := e.turn(ctx, obs)
 		if err != nil && status == subjects.Failed {
 			err = fmt.Errorf("turn %d: %w", len(e.out.Turns), err)
@@ -116,7 +119,7 @@ func (e *episode) show(obs envs.Observation) (subjects.Span, error) {
 		return subjects.Span{}, errors.New("agent: the first view is not whole")
 	}
 	if tokens := e.ledger.Tokens(); !slices.Contains(e.stops, tokens[len(tokens)-1]) {
-		if _, err := e.ledger.Append([]int32{e.eos}); err != nil { // the action was cut: end its turn
+		if _, err := e.ledger.Append(e.stops[:1]); err != nil { // the action was cut: end its turn
 			return subjects.Span{}, err
 		}
 	}

@@ -77,8 +77,7 @@ func (l Limits) withDefaults() Limits {
 type Player struct {
 	cfg   Config
 	vocab int
-	eos   int32
-	stops []int32
+	stops []int32 // the first one ends a turn that was cut
 	stats Stats
 }
 
@@ -92,9 +91,12 @@ func New(cfg Config) (*Player, error) {
 			return nil, fmt.Errorf("player: environment %s lacks a constructor or an agent", name)
 		}
 	}
+	stops := slices.Clone(cfg.Template.StopIDs())
+	if len(stops) == 0 {
+		return nil, errors.New("player: the template has no stop id")
+	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	return &Player{cfg: cfg, vocab: cfg.Tokenizer.VocabSize(), eos: cfg.Tokenizer.EOSID(),
-		stops: slices.Clone(cfg.Template.StopIDs())}, nil
+	return &Player{cfg: cfg, vocab: cfg.Tokenizer.VocabSize(), stops: stops}, nil
 }
 
 // Stats are the Player's counters; they may be read at any time.
