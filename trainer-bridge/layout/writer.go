@@ -38,9 +38,6 @@ func (c Config) NeedsBodies(forked bool) bool {
 // arguments give equal bytes and every byte of Filled.Bytes is written,
 // whatever the slot held. Errors: [*LengthError], [*RowsError].
 func (w *Writer) Fill(slot []byte, rows []Row, part Part) (Filled, error) {
-	if err := part.Validate(); err != nil {
-		return Filled{}, err
-	}
 	switch w.cfg.Layout {
 	case Packed:
 		return w.packed(slot, rows, part)
@@ -53,12 +50,9 @@ func (w *Writer) Fill(slot []byte, rows []Row, part Part) (Filled, error) {
 // open fixes the arrays of a batch that needs the given number of rows and
 // returns them with the part's window of rows.
 func (w *Writer) open(slot []byte, rows, length int, part Part) (s shape, first, end int, err error) {
-	unit := lcm(w.cfg.Rows, part.world())
-	total := max((rows+unit-1)/unit, 1) * unit
-	if total > w.cfg.MaxRows {
-		return nil, 0, 0, &RowsError{Rows: total, Limit: w.cfg.MaxRows}
+	if first, end, err = w.window(rows, part); err != nil {
+		return nil, 0, 0, err
 	}
-	first, end = part.window(total)
 	s = w.cfg.shape(end-first, length)
 	if n := s.bytes(); n > len(slot) {
 		return nil, 0, 0, fmt.Errorf("batch of %d bytes in a slot of %d", n, len(slot))

@@ -1,0 +1,150 @@
+package trainerbridge
+
+import (
+	"container/list"
+	"fmt"
+	"sync"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+// bundle is a ROLLOUTS message in memory; its bodies are validated once.
+type bundle struct {
+	*bus.Bundle
+	mu    sync.Mutex
+	views []*subjects.BodyView // by item; nil until validated
+
+	// The cache's: trajectories without their place in a batch, and its place
+	// in the order of eviction.
+	open int
+	elem *list.Element
+}
+
+func newBundle(b *bus.Bundle) *bundle {
+	return &bundle{Bundle: b, views: make([]*subjects.BodyView, len(b.Items))}
+}
+
+// view validates the i-th body, the first time it is asked for, and returns it.
+func (b *bundle) view(i, vocab int) (*subjects.BodyView, error) {
+	if i < 0 || i >= len(b.Items) {
+		return nil, fmt.Errorf("%w: bundle of %d", subjects.ErrMalformed, len(b.Items))
+	}
+	if err := b.Items[i].Err; err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.views[i] != nil {
+		return b.views[i], nil
+	}
+	v, err := subjects.ViewBody(b.Body(i))
+	if err == nil {
+		err = v.Check(vocab)
+	}
+	if err == nil {
+		err = agree(&b.Items[i].Entry, &v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.views[i] = &v
+	return &v, nil
+}
+
+// agree wants the index entry to say what the body says: grouping trusted it.
+func agree(e *subjects.IndexEntry, v *subjects.BodyView) error {
+	claimed, found := *e, v.Index()
+	claimed.Offset, claimed.Length, claimed.Checksum = 0, 0, 0
+	if claimed != found {
+		return fmt.Errorf("%w: its index entry says %q, its body %q", subjects.ErrMalformed, claimed.String(), found.String())
+	}
+	return nil
+}
+
+// viewBytes is about what a validated body takes beside its bytes.
+const viewBytes = 1 << 10
+
+func (b *bundle) bytes() int { return len(b.Data) + viewBytes*len(b.Items) }
+
+// bodies keeps bundles from their inspection, or a fetch, until their
+// trajectories are in batches, bounded in bytes. What is over the bound goes: bundles
+// with nothing left to place first, then the oldest. It is safe for concurrent use.
+type bodies struct {
+	limit int
+
+	mu    sync.Mutex
+	used  int
+	bySeq map[uint64]*bundle
+	live  *list.List // of *bundle, oldest first
+	done  *list.List // the same, all placed
+}
+
+func newBodies(limit int) *bodies {
+	return &bodies{limit: limit, bySeq: map[uint64]*bundle{}, live: list.New(), done: list.New()}
+}
+
+// get is the bundle with that sequence, nil when it is not kept.
+func (c *bodies) get(seq uint64) *bundle {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bySeq[seq]
+}
+
+// put keeps a bundle, unless there is one or it is larger than the bound.
+func (c *bodies) put(b *bundle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bySeq[b.Seq] != nil || b.bytes() > c.limit {
+		return
+	}
+	for i := range b.Items {
+		if e := &b.Items[i].Entry; b.Items[i].Err == nil && e.Kind == subjects.Train && e.Status.Trained() {
+			b.open++
+		}
+	}
+	c.bySeq[b.Seq] = b
+	c.used += b.bytes()
+	b.elem = c.queue(b).PushBack(b)
+	for c.used > c.limit {
+		c.evict()
+	}
+}
+
+func (c *bodies) queue(b *bundle) *list.List {
+	if b.open == 0 {
+		return c.done
+	}
+	return c.live
+}
+
+func (c *bodies) evict() {
+	from := c.done
+	if from.Len() == 0 {
+		from = c.live
+	}
+	b := from.Remove(from.Front()).(*bundle)
+	delete(c.bySeq, b.Seq)
+	c.used -= b.bytes()
+}
+
+// settle notes that a trajectory of a bundle found its place, or will never.
+func (c *bodies) settle(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.bySeq[seq]
+	if b == nil || b.open == 0 {
+		return
+	}
+	if b.open--; b.open == 0 {
+		c.live.Remove(b.elem)
+		b.elem = c.done.PushBack(b)
+	}
+}
+
+// size is what is kept: bytes and bundles.
+func (c *bodies) size() (bytes, bundles int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used, len(c.bySeq)
+}

@@ -1,0 +1,208 @@
+package trainerbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+	"github.com/headrace/headrace/trainer-bridge/feed"
+)
+
+// bridge is what the sessions share.
+type bridge struct {
+	Config
+	bodies    *bodies
+	manifests *manifests
+	fetch     *bus.Fetcher
+	fleet     *fleet
+	stats     *stats
+	inspector *inspector
+
+	// draining is closed when Run's context has ended: no further batch is
+	// given out. fatal takes the first error that ends the run.
+	draining chan struct{}
+	fatal    chan error
+
+	mu       sync.Mutex
+	sessions map[int]*session // by rank
+}
+
+// Run serves trainers until ctx ends; then every waiting trainer is told "drained"
+// and has DrainTimeout to report its last checkpoint and close. It returns nil
+// after that, a [*BodyError] or an error of the layout when a batch cannot be built,
+// or the bus's error.
+func Run(ctx context.Context, cfg Config) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	b := newBridge(cfg)
+	listeners, err := b.listen()
+	if err != nil {
+		return err
+	}
+	// The parts outlive ctx: a draining trainer still commits.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	parts, work := errgroup.WithContext(work)
+	b.startParts(parts, work)
+	for _, l := range listeners {
+		parts.Go(func() error { return b.serve(work, l) })
+	}
+	parts.Go(func() error {
+		defer stop()
+		return b.untilDrained(ctx, work, listeners)
+	})
+	err = parts.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func newBridge(cfg Config) *bridge {
+	b := &bridge{Config: cfg, bodies: newBodies(cfg.CacheBytes), stats: &stats{}, fleet: newFleet(cfg.Conn, cfg.Run),
+		draining: make(chan struct{}), fatal: make(chan error, 1), sessions: map[int]*session{}}
+	b.manifests = newManifests(cfg.Conn, cfg.Run, b.bodies)
+	b.fetch = bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{})
+	b.inspector = &inspector{conn: cfg.Conn, run: cfg.Run, vocab: cfg.Vocab, bodies: b.bodies, stats: b.stats,
+		log: cfg.Log, onEvent: cfg.OnEvent, moved: make(chan struct{}, 1)}
+	return b
+}
+
+func (b *bridge) startParts(parts *errgroup.Group, ctx context.Context) {
+	parts.Go(func() error { return b.manifests.follow(ctx) })
+	parts.Go(func() error { return b.fleet.follow(ctx) })
+	parts.Go(func() error { return b.gauge(ctx) })
+	if b.Inspect {
+		parts.Go(func() error { return b.inspector.inspect(ctx) })
+	}
+}
+
+func (b *bridge) listen() ([]net.Listener, error) {
+	var listeners []net.Listener
+	var addresses []string
+	for _, address := range b.Listen {
+		l, err := feed.Listen(address)
+		if err != nil {
+			for _, other := range listeners {
+				_ = other.Close()
+			}
+			return nil, err
+		}
+		listeners = append(listeners, l)
+		addresses = append(addresses, l.Addr().Network()+":"+l.Addr().String())
+	}
+	b.Log.Info().Strs("addresses", addresses).Msg("bridge serves trainers")
+	if b.OnListen != nil {
+		b.OnListen(addresses)
+	}
+	return listeners, nil
+}
+
+// untilDrained waits for the end: of ctx, then of the sessions; of the run by
+// an error; or of the parts.
+func (b *bridge) untilDrained(ctx, work context.Context, listeners []net.Listener) (err error) {
+	select {
+	case <-ctx.Done():
+	case err = <-b.fatal:
+	case <-work.Done():
+	}
+	close(b.draining)
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+	timeout, cancel := context.WithTimeout(work, b.DrainTimeout)
+	defer cancel()
+	for _, s := range b.active() {
+		select {
+		case <-s.done:
+		case <-timeout.Done():
+			b.Log.Warn().Int("rank", s.part.Rank).Dur("after", b.DrainTimeout).Msg("trainer did not close, disconnecting")
+			return err
+		}
+	}
+	return err
+}
+
+func (b *bridge) active() (all []*session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// fail ends the run with an error that no retry helps.
+func (b *bridge) fail(err error) {
+	select {
+	case b.fatal <- err:
+	default:
+	}
+}
+
+// serve accepts trainers until the listener closes.
+func (b *bridge) serve(ctx context.Context, l net.Listener) error {
+	var open sync.WaitGroup
+	defer open.Wait()
+	for {
+		conn, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil: // out of descriptors, most likely
+			b.Log.Warn().Err(err).Msg("accept trainer")
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+				return nil
+			}
+			continue
+		}
+		open.Go(func() { b.handle(ctx, conn) })
+	}
+}
+
+// defaultTakeover is how long a second trainer waits for the first of its rank to be
+// found dead: longer than a silent peer survives its keep-alives.
+const defaultTakeover = 20 * time.Second
+
+// claim makes s the session of its rank, once the one before it has ended.
+func (b *bridge) claim(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(ctx, b.takeover)
+	defer cancel()
+	for {
+		b.mu.Lock()
+		before := b.sessions[s.part.Rank]
+		if before == nil {
+			b.sessions[s.part.Rank] = s
+			b.mu.Unlock()
+			return nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-before.done:
+		case <-b.draining:
+			return errors.New("bridge is shutting down")
+		case <-ctx.Done():
+			return fmt.Errorf("rank %d is served to another trainer, which is alive: stop it first", s.part.Rank)
+		}
+	}
+}
+
+func (b *bridge) leave(s *session) {
+	b.mu.Lock()
+	if b.sessions[s.part.Rank] == s {
+		delete(b.sessions, s.part.Rank)
+	}
+	b.mu.Unlock()
+	close(s.done)
+}

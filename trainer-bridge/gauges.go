@@ -1,0 +1,51 @@
+package trainerbridge
+
+import (
+	"context"
+	"time"
+
+	"github.com/headrace/headrace/subjects"
+	"github.com/headrace/headrace/trainer-bridge/ring"
+)
+
+// gauge reports on TELEMETRY once a second. A report that cannot be sent is
+// worth nothing later and is dropped.
+func (b *bridge) gauge(ctx context.Context) error {
+	subject := b.Run.TelemetrySubject("bridge", b.Instance)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		data, err := subjects.EncodeMessage(b.gauges(time.Now()))
+		if err == nil {
+			err = b.Conn.NC().Publish(subject, data)
+		}
+		if err != nil {
+			b.Log.Debug().Err(err).Msg("report gauges")
+		}
+	}
+}
+
+func (b *bridge) gauges(now time.Time) *subjects.Gauges {
+	g := &subjects.Gauges{V: subjects.SchemaVersion, Role: "bridge", Instance: b.Instance, At: now.UnixNano(), Values: b.stats.values(), Text: b.stats.said()}
+	bytes, bundles := b.bodies.size()
+	g.Values["cache_bytes"], g.Values["cache_bundles"] = float64(bytes), float64(bundles)
+	g.Values["inspected_sequence"] = float64(b.inspector.done.Load())
+	g.Values["ledger_step"] = float64(b.manifests.progress())
+	sessions := b.active()
+	g.Values["trainers"] = float64(len(sessions))
+	for _, s := range sessions {
+		select {
+		case <-s.opened:
+		default:
+			continue
+		}
+		g.Values["batches_ready"] += float64(len(s.ready))
+		g.Values["slots_held"] += float64(s.ring.Count(ring.Held))
+	}
+	return g
+}

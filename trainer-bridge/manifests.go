@@ -1,0 +1,162 @@
+package trainerbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+// manifest is the batch of one step and where the ledger has it.
+type manifest struct {
+	subjects.Batch
+	seq uint64
+}
+
+// recentSteps is how many manifests stay decoded; older ones are read again.
+const recentSteps = 64
+
+// manifests follows LEDGER and finds batches by step. It is safe for
+// concurrent use.
+type manifests struct {
+	conn   *bus.Conn
+	run    subjects.Run
+	bodies *bodies
+
+	mu      sync.Mutex
+	seqs    map[subjects.Step]uint64
+	recent  map[subjects.Step]*manifest
+	last    subjects.Step // the highest
+	seen    uint64        // ledger sequence
+	end     string        // why the run ended
+	changed chan struct{} // closed when any of this changes
+}
+
+func newManifests(conn *bus.Conn, run subjects.Run, b *bodies) *manifests {
+	return &manifests{conn: conn, run: run, bodies: b, seqs: map[subjects.Step]uint64{},
+		recent: map[subjects.Step]*manifest{}, changed: make(chan struct{})}
+}
+
+// follow reads the ledger until ctx ends.
+func (m *manifests) follow(ctx context.Context) error {
+	err := bus.Follow(ctx, m.conn, m.run.StreamName(subjects.Ledger), "", 1, func(msg *bus.Msg) error {
+		var e subjects.Entry
+		if err := subjects.DecodeMessage(msg.Data, &e); err != nil {
+			return fmt.Errorf("read ledger entry %d: %w", msg.Seq, err)
+		}
+		m.add(msg.Seq, &e)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("follow ledger: %w", err)
+	}
+	return nil
+}
+
+func (m *manifests) add(seq uint64, e *subjects.Entry) {
+	m.mu.Lock()
+	for i := range e.Batches {
+		step := e.Batches[i].Step
+		m.seqs[step] = seq
+		m.recent[step] = &manifest{e.Batches[i], seq}
+		delete(m.recent, step-recentSteps)
+		m.last = max(m.last, step)
+	}
+	if e.End != "" {
+		m.end = e.End
+	}
+	m.seen = seq
+	close(m.changed)
+	m.changed = make(chan struct{})
+	m.mu.Unlock()
+	for i := range e.Verdicts {
+		if !e.Verdicts[i].Outcome.Trained() {
+			for k := range e.Verdicts[i].Members {
+				m.bodies.settle(e.Verdicts[i].Members[k].Seq)
+			}
+		}
+	}
+}
+
+// endOfRun is what await returns when no batch of that step will come.
+type endOfRun struct {
+	reason string
+	steps  subjects.Step
+}
+
+func (e *endOfRun) Error() string { return "run ended: " + e.reason }
+
+// await waits for the batch of a step.
+func (m *manifests) await(ctx context.Context, step subjects.Step) (*manifest, error) {
+	for {
+		m.mu.Lock()
+		found, seq, end, last, changed := m.recent[step], m.seqs[step], m.end, m.last, m.changed
+		m.mu.Unlock()
+		switch {
+		case found != nil:
+			return found, nil
+		case seq != 0:
+			return m.read(ctx, step, seq)
+		case end != "":
+			return nil, &endOfRun{end, last}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// read reads a manifest again that is no longer in memory.
+func (m *manifests) read(ctx context.Context, step subjects.Step, seq uint64) (*manifest, error) {
+	msg, err := bus.Read(ctx, m.conn, m.run.StreamName(subjects.Ledger), seq)
+	if err != nil {
+		return nil, fmt.Errorf("read batch of step %d: %w", step, err)
+	}
+	var e subjects.Entry
+	if err := subjects.DecodeMessage(msg.Data, &e); err != nil {
+		return nil, fmt.Errorf("read batch of step %d: %w", step, err)
+	}
+	for i := range e.Batches {
+		if e.Batches[i].Step == step {
+			return &manifest{e.Batches[i], seq}, nil
+		}
+	}
+	return nil, fmt.Errorf("read batch of step %d: ledger entry %d has none", step, seq)
+}
+
+// lastStep is the highest step of the ledger as it is now: it waits until
+// everything written so far has been read.
+func (m *manifests) lastStep(ctx context.Context) (subjects.Step, error) {
+	head, err := bus.Last(ctx, m.conn, m.run.StreamName(subjects.Ledger), m.run.LedgerSubject())
+	if errors.Is(err, bus.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for {
+		m.mu.Lock()
+		seen, last, changed := m.seen, m.last, m.changed
+		m.mu.Unlock()
+		if seen >= head.Seq {
+			return last, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// progress is the highest step so far.
+func (m *manifests) progress() subjects.Step {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}

@@ -1,0 +1,164 @@
+package trainerbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headrace/headrace/subjects"
+	"github.com/headrace/headrace/trainer-bridge/feed"
+	"github.com/headrace/headrace/trainer-bridge/ring"
+)
+
+// prefetch prepares batches ahead of the trainer, as many as there are slots,
+// from the step after its checkpoint on. It ends with the run's end or an error,
+// which the answerer gives out in its turn.
+func (s *session) prefetch(ctx context.Context) error {
+	for {
+		p := s.one(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.ready <- p // has room for all slots and an end
+		if p.batch == nil {
+			return nil
+		}
+		s.next++
+	}
+}
+
+// one prepares the next batch.
+func (s *session) one(ctx context.Context) (p prepared) {
+	if s.MaxSteps > 0 && s.next > s.MaxSteps {
+		return prepared{end: &feed.End{Reason: "complete", Steps: s.MaxSteps}}
+	}
+	m, err := s.manifests.await(ctx, s.next)
+	var over *endOfRun
+	if errors.As(err, &over) {
+		return prepared{end: &feed.End{Reason: over.reason, Steps: over.steps}}
+	}
+	if err != nil {
+		return prepared{err: err}
+	}
+	if p.slot, err = s.ring.Acquire(ctx); err != nil {
+		return prepared{err: err}
+	}
+	if p.batch, err = s.builder.build(ctx, m, s.ring.Slot(p.slot)); err != nil {
+		return prepared{err: err}
+	}
+	p.batch.Slot, p.batch.Offset = p.slot, p.slot*s.ring.SlotBytes()
+	return p
+}
+
+// stallEvery is how often a waiting trainer is told what it waits for.
+const stallEvery = 15 * time.Second
+
+// answer answers NEXT: with the prepared batches in order; once the bridge
+// drains, or after the end, with the end.
+func (s *session) answer(ctx context.Context, nexts <-chan int64) error {
+	var last *prepared // an end or an error, given again to who asks again
+	for {
+		var id int64
+		select {
+		case id = <-nexts:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		begun := time.Now()
+		p, err := s.take(ctx, last, begun)
+		if err != nil {
+			return err
+		}
+		if p.batch == nil {
+			last = &p
+		}
+		if err := s.give(id, p, time.Since(begun)); err != nil {
+			return err
+		}
+	}
+}
+
+// take waits for what answers a NEXT.
+func (s *session) take(ctx context.Context, last *prepared, begun time.Time) (prepared, error) {
+	drained := prepared{end: &feed.End{Reason: "drained", Steps: s.manifests.progress()}}
+	if last != nil {
+		return *last, nil
+	}
+	select {
+	case <-s.draining:
+		return drained, nil
+	default:
+	}
+	stall := time.NewTicker(stallEvery)
+	defer stall.Stop()
+	for {
+		select {
+		case p := <-s.ready:
+			return p, nil
+		case <-s.draining:
+			return drained, nil
+		case <-ctx.Done():
+			return prepared{}, ctx.Err()
+		case <-stall.C:
+			if err := s.stalled(time.Since(begun)); err != nil {
+				return prepared{}, err
+			}
+		}
+	}
+}
+
+// stalled tells trainer, log and watchers what the trainer waits for.
+func (s *session) stalled(waited time.Duration) error {
+	step := s.lastDelivered() + 1
+	text := fmt.Sprintf("waiting %.0f s for the batch of step %d: the ledger ends at %d", waited.Seconds(), step, s.manifests.progress())
+	if s.ring.Count(ring.Held) == s.ring.Slots() {
+		text = fmt.Sprintf("waiting %.0f s for a slot: the trainer holds all %d", waited.Seconds(), s.ring.Slots())
+	}
+	s.Log.Info().Int64("step", int64(step)).Msg(text)
+	s.OnEvent(Event{Kind: Stalled, Step: step, Text: text})
+	return s.out.send(feed.TypeNotice, feed.Notice{Kind: "stall", Text: text})
+}
+
+// give sends the answer.
+func (s *session) give(id int64, p prepared, waited time.Duration) error {
+	switch {
+	case p.err != nil:
+		s.Log.Error().Err(p.err).Msg("batch cannot be built")
+		defer s.fail(p.err)
+		return s.out.send(feed.TypeError, feed.Refusal{ID: id, Message: p.err.Error()})
+	case p.end != nil:
+		end := *p.end
+		end.ID = id
+		return s.out.send(feed.TypeEnd, end)
+	}
+	batch := *p.batch
+	batch.ID = id
+	s.deliver(batch.Step)
+	s.stats.waitNanos.Add(int64(waited))
+	s.stats.delivered.Store(int64(batch.Step))
+	if s.part.Rank == 0 {
+		s.OnEvent(Event{Kind: Delivered, Step: batch.Step, Incarnation: s.incarnation, Wait: waited})
+	}
+	if s.transport == feed.MemFD {
+		s.ring.Hold(p.slot)
+		return s.out.send(feed.TypeBatch, batch)
+	}
+	batch.Slot, batch.Offset = -1, 0
+	if err := s.out.send(feed.TypeBatch, batch, s.ring.Slot(p.slot)[:batch.Bytes]...); err != nil {
+		return err
+	}
+	return s.ring.Return(p.slot)
+}
+
+func (s *session) deliver(step subjects.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delivered = step
+}
+
+func (s *session) lastDelivered() subjects.Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.delivered, s.start)
+}
