@@ -3,47 +3,168 @@ package bus
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 )
 
-// Options say which bus to connect to. What is not set comes from the
-// environment (NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD,
-// NATS_TOKEN, NATS_CERT, NATS_KEY, NATS_CA, NATS_CONTEXT), then from the selected
-// nats context, then is nats://127.0.0.1:4222, as with the nats CLI.
-type Options struct {
-	// URL of the server, or several separated by commas.
-	URL string
-	// Creds is the path of a credentials file.
-	Creds string
-	// Context names a context of the nats CLI.
-	Context string
-	// CredentialsFile is the path of a file an embedded server wrote; it gives
-	// URL, User and Password where they are not set.
-	CredentialsFile string
-	// Name of the connection as the server's operator sees it.
-	Name string
-	// InboxPrefix replaces _INBOX where permissions ask for it.
-	InboxPrefix string
-	// InProcess connects to a server in this process, without a socket.
-	InProcess nats.InProcessConnProvider
-	// User and Password; never logged.
-	User, Password string
-	Log            zerolog.Logger
-}
+const (
+	dialTimeout   = 5 * time.Second
+	answerTimeout = 15 * time.Second // a synced write on a loaded disk takes seconds
+	drainTimeout  = 5 * time.Second
+	writeBuffer   = 256 << 10 // one bundle, one write
+)
 
 // Conn is one connection to the bus. It is safe for concurrent use and
 // reconnects for ever.
 type Conn struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	api    string // prefix of the JetStream API's subjects, with the final dot
+	log    zerolog.Logger
+	calls  calls
+	closed chan struct{}
+
+	mu    sync.Mutex
+	up    chan struct{} // closed while connected
+	down  chan struct{} // closed when the present connection breaks
+	guard map[*guard]struct{}
 }
 
 // Connect connects once and reports why that does not work: ErrUnreachable,
-// ErrPermission. Afterwards the connection survives the server.
-func Connect(ctx context.Context, o Options) (*Conn, error) { return nil, errors.ErrUnsupported }
+// ErrPermission, ErrNotFound (of a named context). Afterwards the connection
+// survives the server.
+func Connect(ctx context.Context, o Options) (*Conn, error) {
+	c := &Conn{log: o.Log, closed: make(chan struct{}), up: make(chan struct{}), down: make(chan struct{}), guard: map[*guard]struct{}{}}
+	if err := c.dial(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := c.calls.listen(c.nc); err != nil {
+		c.nc.Close()
+		return nil, classify("subscribe", c.calls.inbox, err)
+	}
+	return c, nil
+}
+
+// dial connects in a goroutine of its own, since the client library knows no
+// context there; it is over within dialTimeout a server.
+func (c *Conn) dial(ctx context.Context, o Options) error {
+	done := make(chan error, 1)
+	go func() { done <- c.connect(o) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		if err := <-done; err == nil {
+			c.nc.Close()
+		}
+		return ctx.Err()
+	}
+}
+
+func (c *Conn) connect(o Options) error {
+	d, err := o.dial(c.options())
+	if err != nil {
+		return err
+	}
+	c.nc, c.api = d.nc, d.api
+	c.connected(c.nc)
+	c.js, err = jetstream.NewWithAPIPrefix(c.nc, strings.TrimSuffix(c.api, "."), jetstream.WithDefaultTimeout(answerTimeout))
+	return err
+}
+
+// options are those that every connection has; the target's come first.
+func (c *Conn) options() []nats.Option {
+	return []nats.Option{
+		nats.Timeout(dialTimeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectMin),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration {
+			return backoff(attempts, reconnectMin, reconnectMax)
+		}),
+		nats.ReconnectBufSize(-1), // what cannot be sent now fails now; retries are ours, with an id
+		nats.PingInterval(20 * time.Second),
+		nats.MaxPingsOutstanding(3),
+		nats.DrainTimeout(drainTimeout),
+		nats.WriteBufferSize(writeBuffer),
+		nats.PermissionErrOnSubscribe(true),
+		nats.IgnoreAuthErrorAbort(), // credentials may rotate under a live connection
+		nats.DisconnectErrHandler(c.disconnected),
+		nats.ReconnectHandler(c.connected),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ErrorHandler(c.asyncError),
+	}
+}
+
+const (
+	reconnectMin = 250 * time.Millisecond
+	reconnectMax = 10 * time.Second
+)
+
+func (c *Conn) connected(nc *nats.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.up:
+	default:
+		close(c.up)
+		c.down = make(chan struct{})
+	}
+	c.log.Debug().Str("server", nc.ConnectedServerName()).Msg("bus connected")
+}
+
+func (c *Conn) disconnected(_ *nats.Conn, err error) {
+	c.mu.Lock()
+	select {
+	case <-c.up:
+		c.up = make(chan struct{})
+		close(c.down)
+	default:
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.log.Warn().Err(err).Msg("bus connection lost, reconnecting")
+	}
+	c.calls.failAll(nats.ErrDisconnected)
+}
+
+// awaitUp waits for a connection.
+func (c *Conn) awaitUp(ctx context.Context) error {
+	c.mu.Lock()
+	up := c.up
+	c.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	case <-c.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isUp reports whether there is a connection now.
+func (c *Conn) isUp() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.up:
+		return true
+	default:
+		return false
+	}
+}
+
+// lost is closed when the present connection breaks.
+func (c *Conn) lost() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.down
+}
 
 // NC is the NATS connection, for core messages.
 func (c *Conn) NC() *nats.Conn { return c.nc }
@@ -55,4 +176,21 @@ func (c *Conn) JS() jetstream.JetStream { return c.js }
 func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
 
 // Close drains the connection, within five seconds.
-func (c *Conn) Close() error { return nil }
+func (c *Conn) Close() error {
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	if err := c.nc.Drain(); err != nil {
+		c.nc.Close()
+		if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionReconnecting) {
+			err = nil
+		}
+		return err
+	}
+	select {
+	case <-c.closed:
+	case <-timer.C:
+		c.nc.Close()
+		<-c.closed
+	}
+	return nil
+}

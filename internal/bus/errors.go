@@ -1,8 +1,13 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // What callers branch on, with errors.Is. Errors that come from a server's
@@ -12,7 +17,7 @@ var (
 	ErrStreamFull = errors.New("stream is full")
 	// ErrConflict: somebody else wrote first; read the head and decide again.
 	ErrConflict = errors.New("lost the compare-and-set")
-	// ErrTooLarge: the message is larger than the server or its store takes.
+	// ErrTooLarge: the message is larger than the server, the stream or the store takes.
 	ErrTooLarge = errors.New("message too large")
 	// ErrBusy: the stream's ingest queue is full; publish again after a pause.
 	ErrBusy = errors.New("stream cannot keep up")
@@ -20,13 +25,15 @@ var (
 	ErrQueued = errors.New("already queued")
 	// ErrNoStream: no stream listens there: not created, deleted or without a leader.
 	ErrNoStream = errors.New("no such stream")
+	// ErrNoJetStream: the server or the account runs without JetStream.
+	ErrNoJetStream = errors.New("JetStream not available")
 	// ErrNotFound: no such message, key or consumer.
 	ErrNotFound = errors.New("not found")
 	// ErrPermission: the connection's user may not do this.
 	ErrPermission = errors.New("not permitted")
 	// ErrUnreachable: no server answers at the address.
 	ErrUnreachable = errors.New("bus unreachable")
-	// ErrTimeout: the server did not answer in time; the effect is unknown.
+	// ErrTimeout: no answer came, or the connection broke before it; the effect is unknown.
 	ErrTimeout = errors.New("no answer in time")
 	// ErrIncompatible: something on the bus was made by another version or with other options.
 	ErrIncompatible = errors.New("incompatible")
@@ -45,7 +52,7 @@ var (
 	ErrStoreLocked = errors.New("store in use by another process")
 )
 
-// APIError is an answer of the server that is not a success.
+// APIError is an answer of the server that is not a success, or its absence.
 type APIError struct {
 	Code        int    // JetStream error code, 0 when there is none
 	Description string // the server's words
@@ -58,7 +65,10 @@ type APIError struct {
 func (e *APIError) Error() string {
 	s := e.Op + " " + e.Subject + ": "
 	if e.Kind != nil {
-		s += e.Kind.Error() + ": "
+		s += e.Kind.Error()
+		if e.Description != "" {
+			s += ": "
+		}
 	}
 	s += e.Description
 	if e.Code != 0 {
@@ -69,3 +79,100 @@ func (e *APIError) Error() string {
 
 // Unwrap gives the sentinel.
 func (e *APIError) Unwrap() error { return e.Kind }
+
+// storeFailed is the JetStream code with several meanings; only the words tell them apart.
+const storeFailed = 10077
+
+// codes maps JetStream error codes to what callers branch on.
+var codes = map[int]error{
+	10071: ErrConflict, // wrong last sequence, with the number
+	10164: ErrConflict, // the same while a conflicting write is in flight on a cluster
+	10054: ErrTooLarge, // over the stream's max_msg_size
+	10167: ErrBusy,     // ingest queue full
+	10008: ErrBusy,     // no leader for the moment
+	10059: ErrNoStream,
+	10014: ErrNotFound, // consumer
+	10037: ErrNotFound, // message
+	10035: ErrNoJetStream,
+	10039: ErrNoJetStream,
+	10076: ErrNoJetStream,
+	10002: ErrDiskFull, // account's limits
+	10023: ErrDiskFull, // server's resources
+	10028: ErrDiskFull, // memory storage
+	10047: ErrDiskFull, // file storage
+	10058: ErrIncompatible,
+	10052: ErrIncompatible, // an update the stream does not allow
+	10013: ErrIncompatible, // consumer name in use with another configuration
+	10148: ErrIncompatible, // consumer exists with another configuration
+}
+
+// storeFailures tells the meanings of storeFailed apart.
+var storeFailures = []struct {
+	words string
+	kind  error
+}{
+	{"maximum messages per subject exceeded", ErrQueued},
+	{"maximum bytes exceeded", ErrStreamFull},
+	{"maximum messages exceeded", ErrStreamFull},
+	{"message too large", ErrTooLarge},
+	{"no space left", ErrDiskFull},
+}
+
+// kindOf is the sentinel of a JetStream error, nil when it has none.
+func kindOf(code int, description string) error {
+	if code != storeFailed {
+		return codes[code]
+	}
+	for _, f := range storeFailures {
+		if strings.Contains(description, f.words) {
+			return f.kind
+		}
+	}
+	return nil
+}
+
+// libraryKinds maps errors of the client library.
+var libraryKinds = []struct{ err, kind error }{
+	{nats.ErrNoResponders, ErrNoStream},
+	{jetstream.ErrNoStreamResponse, ErrNoStream},
+	{jetstream.ErrStreamNotFound, ErrNoStream},
+	{jetstream.ErrBucketNotFound, ErrNoStream},
+	{jetstream.ErrMsgNotFound, ErrNotFound},
+	{jetstream.ErrKeyNotFound, ErrNotFound},
+	{jetstream.ErrKeyDeleted, ErrNotFound},
+	{jetstream.ErrConsumerNotFound, ErrNotFound},
+	{jetstream.ErrKeyExists, ErrConflict},
+	{jetstream.ErrBucketExists, ErrIncompatible},
+	{jetstream.ErrJetStreamNotEnabled, ErrNoJetStream},
+	{jetstream.ErrJetStreamNotEnabledForAccount, ErrNoJetStream},
+	{nats.ErrMaxPayload, ErrTooLarge},
+	{nats.ErrPermissionViolation, ErrPermission},
+	{nats.ErrAuthorization, ErrPermission},
+	{nats.ErrReconnectBufExceeded, ErrTimeout},
+	{nats.ErrDisconnected, ErrTimeout},
+	{nats.ErrTimeout, ErrTimeout},
+	{context.DeadlineExceeded, ErrTimeout},
+	{nats.ErrConnectionClosed, ErrClosed},
+	{nats.ErrConnectionDraining, ErrClosed},
+}
+
+// classify gives an error of the client library its type. Errors that already
+// have one, and a caller's cancellation, pass through.
+func classify(op, subject string, err error) error {
+	var typed *APIError
+	if err == nil || errors.As(err, &typed) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	out := &APIError{Op: op, Subject: subject, Description: err.Error()}
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		out.Code, out.Description = int(api.ErrorCode), api.Description
+		out.Kind = kindOf(out.Code, out.Description)
+	}
+	for _, l := range libraryKinds {
+		if out.Kind == nil && errors.Is(err, l.err) {
+			out.Kind = l.kind
+		}
+	}
+	return out
+}

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,7 +19,7 @@ type HeaderMsg struct {
 	Header  nats.Header
 	Size    int // of the body, bytes
 	// Skipped counts the sequences missing just before this one: purged, or
-	// lost by the server.
+	// lost by the server. 0 when the follower is filtered.
 	Skipped uint64
 }
 
@@ -36,29 +37,91 @@ type Msg struct {
 	Pending uint64
 }
 
+const (
+	headerPull      = 1024     // messages in one pull of headers
+	headerPullBytes = 8 << 20  // and their bytes: over the largest header
+	bodyPull        = 512      // messages in one pull of bodies
+	bodyPullBytes   = 32 << 20 // over max_payload, or the server spins; under the client's limits
+)
+
 // FollowHeaders hands the headers of ROLLOUTS from a sequence on to fn, without
 // end and in order, each exactly once: whatever is available as one slice, which fn
 // may not keep (the headers it may). It returns fn's error, or when ctx ends. The
-// connection, the server and the consumer may fail meanwhile.
+// connection, the server and the consumer may fail meanwhile. ErrIncompatible
+// means that the stream ends before the offset: it is not the one that was read.
 func FollowHeaders(ctx context.Context, c *Conn, run subjects.Run, from uint64, fn func([]HeaderMsg) error) error {
-	return errors.ErrUnsupported
+	return FollowStreamHeaders(ctx, c, run.StreamName(subjects.Rollouts), "", from, fn)
 }
 
-// FollowStreamHeaders is FollowHeaders for any stream of a run and a subject
-// filter; the empty filter is the whole stream.
+// FollowStreamHeaders is FollowHeaders for any stream and a subject filter; the
+// empty filter is the whole stream.
 func FollowStreamHeaders(ctx context.Context, c *Conn, stream, filter string, from uint64, fn func([]HeaderMsg) error) error {
-	return errors.ErrUnsupported
+	var out []HeaderMsg
+	f := follower{conn: c, stream: stream, filter: filter, next: from, headersOnly: true, batch: headerPull, maxBytes: headerPullBytes}
+	return f.run(ctx, func(in []arrival) error {
+		out = out[:0]
+		for _, a := range in {
+			size := 0
+			if v := a.msg.Header["Nats-Msg-Size"]; len(v) > 0 {
+				size, _ = strconv.Atoi(v[0])
+			}
+			out = append(out, HeaderMsg{Seq: a.seq, Time: a.time, Subject: a.msg.Subject, Header: a.msg.Header, Size: size, Skipped: a.skipped})
+		}
+		return fn(out)
+	})
 }
 
 // Follow hands the messages of a stream from a sequence on to fn, bodies
-// included, as FollowHeaders does. At most 32 MiB (four times max_payload, if that
-// is more) are on their way.
+// included, as FollowHeaders does. Two pulls of at most 32 MiB (four times
+// max_payload, if that is more) are on their way.
 func Follow(ctx context.Context, c *Conn, stream, filter string, from uint64, fn func(*Msg) error) error {
-	return errors.ErrUnsupported
+	f := follower{conn: c, stream: stream, filter: filter, next: from, batch: bodyPull, maxBytes: bodyPullBytes}
+	return f.each(ctx, fn)
 }
 
-// FollowBundles follows ROLLOUTS with bodies, bundles that travelled in parts
-// put together. A message that is no bundle comes with its error.
+// FollowLatest is Follow from the last message of each subject on.
+func FollowLatest(ctx context.Context, c *Conn, stream, filter string, fn func(*Msg) error) error {
+	f := follower{conn: c, stream: stream, filter: filter, latest: true, batch: bodyPull, maxBytes: bodyPullBytes}
+	return f.each(ctx, fn)
+}
+
+func (f *follower) each(ctx context.Context, fn func(*Msg) error) error {
+	f.maxBytes = max(f.maxBytes, 4*int(f.conn.MaxPayload()))
+	return f.run(ctx, func(in []arrival) error {
+		for i := range in {
+			a := &in[i]
+			m := &Msg{Seq: a.seq, Time: a.time, Subject: a.msg.Subject, Header: a.msg.Header, Data: a.msg.Data, Skipped: a.skipped, Pending: a.pending}
+			a.msg = nil // the slice does not hold on to bodies that were handed over
+			if err := fn(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// FollowBundles follows ROLLOUTS with bodies. Bundles that travelled in parts
+// come whole, with their last part's message; early parts do not come by
+// themselves. A message that is no bundle comes with its error (ErrMalformed, or
+// ErrNotFound for a missing part) and a nil Bundle.
 func FollowBundles(ctx context.Context, c *Conn, run subjects.Run, from uint64, fn func(*Msg, *Bundle, error) error) error {
-	return errors.ErrUnsupported
+	stream := run.StreamName(subjects.Rollouts)
+	f := NewFetcher(c, stream, FetchConfig{})
+	return Follow(ctx, c, stream, "", from, func(m *Msg) error {
+		if IsPart(m.Header) {
+			return nil
+		}
+		data, err := f.join(ctx, m.Seq, m.Header, m.Data)
+		if err != nil {
+			if errors.Is(err, ErrMalformed) || errors.Is(err, ErrNotFound) {
+				return fn(m, nil, err)
+			}
+			return err
+		}
+		b, err := OpenBundle(m.Seq, m.Header, data)
+		if err == nil {
+			b.Time = m.Time
+		}
+		return fn(m, b, err)
+	})
 }

@@ -1,9 +1,15 @@
 package bus
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -12,42 +18,141 @@ import (
 // refresh it every third of that.
 const EngineTTL = 30 * time.Second
 
+// bucketStream is the stream behind a key-value bucket.
+func bucketStream(bucket string) string { return "KV_" + bucket }
+
+// ensureBuckets creates the two buckets or checks what matters of them.
+func ensureBuckets(ctx context.Context, c *Conn, run subjects.Run, o subjects.StreamOptions) error {
+	err := ensureBucket(ctx, c, jetstream.KeyValueConfig{
+		Bucket: subjects.RunsBucket, Description: "headrace runs", Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1)})
+	if err != nil {
+		return err
+	}
+	return ensureBucket(ctx, c, jetstream.KeyValueConfig{
+		Bucket: run.EnginesBucket(), Description: "headrace engines of " + string(run), TTL: EngineTTL,
+		Storage: jetstream.MemoryStorage, Replicas: max(o.Replicas, 1)}) // refreshed all the time, worthless after a restart
+}
+
+func ensureBucket(ctx context.Context, c *Conn, want jetstream.KeyValueConfig) error {
+	return guarded(ctx, c, "create bucket", want.Bucket, func(ctx context.Context) error {
+		_, err := c.js.CreateKeyValue(ctx, want)
+		if !errors.Is(err, jetstream.ErrBucketExists) {
+			return err
+		}
+		kv, err := c.js.KeyValue(ctx, want.Bucket)
+		if err != nil {
+			return err
+		}
+		have, err := kv.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return compare("check bucket", want.Bucket, []field{{"ttl", have.TTL(), want.TTL, have.TTL() == want.TTL}}, "nats kv del "+want.Bucket)
+	})
+}
+
+// inBucket runs fn on a bucket and types its errors.
+func inBucket(ctx context.Context, c *Conn, op, bucket, key string, fn func(context.Context, jetstream.KeyValue) error) error {
+	return guarded(ctx, c, op, bucket+"/"+key, func(ctx context.Context) error {
+		kv, err := c.js.KeyValue(ctx, bucket)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, kv)
+	})
+}
+
+func removeKey(ctx context.Context, c *Conn, bucket, key string) error {
+	err := inBucket(ctx, c, "remove", bucket, key, func(ctx context.Context, kv jetstream.KeyValue) error { return kv.Purge(ctx, key) })
+	if errors.Is(err, ErrNoStream) || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func putJSON(ctx context.Context, c *Conn, bucket, key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("put %s/%s: %w", bucket, key, err)
+	}
+	return inBucket(ctx, c, "put", bucket, key, func(ctx context.Context, kv jetstream.KeyValue) error {
+		_, err := kv.Put(ctx, key, b)
+		return err
+	})
+}
+
 // CreateRun stores the record of a new run; ErrConflict when the run exists.
 func CreateRun(ctx context.Context, c *Conn, r *subjects.RunRecord) error {
-	return errors.ErrUnsupported
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("create run %s: %w", r.Run, err)
+	}
+	return inBucket(ctx, c, "create run", subjects.RunsBucket, string(r.Run), func(ctx context.Context, kv jetstream.KeyValue) error {
+		_, err := kv.Create(ctx, string(r.Run), b)
+		return err
+	})
 }
 
 // PutRun stores the record of a run, new or not.
-func PutRun(ctx context.Context, c *Conn, r *subjects.RunRecord) error { return errors.ErrUnsupported }
+func PutRun(ctx context.Context, c *Conn, r *subjects.RunRecord) error {
+	return putJSON(ctx, c, subjects.RunsBucket, string(r.Run), r)
+}
 
 // LookupRun reads the record of a run; ErrNotFound when there is none,
 // ErrIncompatible when its schema is newer than this build's.
 func LookupRun(ctx context.Context, c *Conn, run subjects.Run) (*subjects.RunRecord, error) {
-	return nil, errors.ErrUnsupported
+	var r subjects.RunRecord
+	err := inBucket(ctx, c, "look up run", subjects.RunsBucket, string(run), func(ctx context.Context, kv jetstream.KeyValue) error {
+		e, err := kv.Get(ctx, string(run))
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(e.Value(), &r)
+	})
+	if errors.Is(err, ErrNoStream) { // a bus without any run
+		err = &APIError{Op: "look up run", Subject: string(run), Kind: ErrNotFound, Description: "no run has been started on this bus"}
+	}
+	if err == nil && r.Schema > subjects.SchemaVersion {
+		err = &APIError{Op: "look up run", Subject: string(run), Kind: ErrIncompatible, Description: fmt.Sprintf(
+			"its messages have schema %d, this build reads up to %d; use version %s or later", r.Schema, subjects.SchemaVersion, r.Version)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &r, nil
 }
 
 // Runs lists the records of all runs, by name.
 func Runs(ctx context.Context, c *Conn) ([]subjects.RunRecord, error) {
-	return nil, errors.ErrUnsupported
+	return list(ctx, c, subjects.RunsBucket, func(a, b subjects.RunRecord) int { return cmp.Compare(a.Run, b.Run) })
 }
 
-// PutEngine registers or refreshes an engine.
-func PutEngine(ctx context.Context, c *Conn, run subjects.Run, e *subjects.EngineRecord) error {
-	return errors.ErrUnsupported
-}
-
-// RemoveEngine takes an engine off the registry. A missing one is no error.
-func RemoveEngine(ctx context.Context, c *Conn, run subjects.Run, engine string) error {
-	return errors.ErrUnsupported
-}
-
-// Engines lists the live engines, by id.
-func Engines(ctx context.Context, c *Conn, run subjects.Run) ([]subjects.EngineRecord, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// WatchEngines calls fn with the live engines, by id: at once and after every
-// change, entries that expire included. It returns fn's error, or when ctx ends.
-func WatchEngines(ctx context.Context, c *Conn, run subjects.Run, fn func([]subjects.EngineRecord) error) error {
-	return errors.ErrUnsupported
+// list reads every value of a bucket; without the bucket there are none.
+func list[T any](ctx context.Context, c *Conn, bucket string, order func(a, b T) int) ([]T, error) {
+	var out []T
+	err := inBucket(ctx, c, "list", bucket, "*", func(ctx context.Context, kv jetstream.KeyValue) error {
+		keys, err := kv.ListKeys(ctx)
+		if err != nil {
+			return err
+		}
+		for key := range keys.Keys() {
+			e, err := kv.Get(ctx, key)
+			if errors.Is(err, jetstream.ErrKeyNotFound) {
+				continue // it went meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			var v T
+			if json.Unmarshal(e.Value(), &v) == nil {
+				out = append(out, v)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNoStream) {
+		err = nil
+	}
+	slices.SortFunc(out, order)
+	return out, err
 }
