@@ -103,3 +103,7 @@ func collect(t testing.TB, c *bus.Conn, done func(ids []string) bool) []string {
 }
 
 var errDone = fmt.Errorf("done")
+
+func contextWithin(t testing.TB, seconds int) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
+}
