@@ -26,11 +26,11 @@ type bridge struct {
 	inspector *inspector
 
 	// draining is closed when Run's context has ended: no further batch is
-	// given out. fatal takes the first error that ends the run.
-	draining chan struct{}
-	fatal    chan error
+	// given out. failed is closed when fatal is set.
+	draining, failed chan struct{}
 
 	mu       sync.Mutex
+	fatal    error            // what ends the run
 	sessions map[int]*session // by rank
 }
 
@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 func newBridge(cfg Config) *bridge {
 	b := &bridge{Config: cfg, bodies: newBodies(cfg.CacheBytes), stats: &stats{}, fleet: newFleet(cfg.Conn, cfg.Run),
-		draining: make(chan struct{}), fatal: make(chan error, 1), sessions: map[int]*session{}}
+		draining: make(chan struct{}), failed: make(chan struct{}), sessions: map[int]*session{}}
 	b.manifests = newManifests(cfg.Conn, cfg.Run, b.bodies)
 	b.fetch = bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{})
 	b.inspector = &inspector{conn: cfg.Conn, run: cfg.Run, vocab: cfg.Vocab, bodies: b.bodies, stats: b.stats,
@@ -107,12 +107,12 @@ func (b *bridge) listen() ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// untilDrained waits for the end: of ctx, then of the sessions; of the run by
-// an error; or of the parts.
-func (b *bridge) untilDrained(ctx, work context.Context, listeners []net.Listener) (err error) {
+// untilDrained waits for ctx, an error of the run or one of the parts, then for
+// the sessions to end.
+func (b *bridge) untilDrained(ctx, work context.Context, listeners []net.Listener) error {
 	select {
 	case <-ctx.Done():
-	case err = <-b.fatal:
+	case <-b.failed:
 	case <-work.Done():
 	}
 	close(b.draining)
@@ -126,10 +126,10 @@ func (b *bridge) untilDrained(ctx, work context.Context, listeners []net.Listene
 		case <-s.done:
 		case <-timeout.Done():
 			b.Log.Warn().Int("rank", s.part.Rank).Dur("after", b.DrainTimeout).Msg("trainer did not close, disconnecting")
-			return err
+			return b.failure()
 		}
 	}
-	return err
+	return b.failure()
 }
 
 func (b *bridge) active() (all []*session) {
@@ -141,12 +141,20 @@ func (b *bridge) active() (all []*session) {
 	return all
 }
 
-// fail ends the run with an error that no retry helps.
+// fail ends the run with an error that no retry helps; the first one counts.
 func (b *bridge) fail(err error) {
-	select {
-	case b.fatal <- err:
-	default:
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fatal == nil {
+		b.fatal = err
+		close(b.failed)
 	}
+}
+
+func (b *bridge) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fatal
 }
 
 // serve accepts trainers until the listener closes.

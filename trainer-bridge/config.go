@@ -56,12 +56,14 @@ type Config struct {
 	// OnListen, when set, is told the addresses once they accept trainers.
 	OnListen func(addresses []string)
 
-	takeover time.Duration // see claim; shorter in tests
+	takeover   time.Duration // see claim
+	stallEvery time.Duration // how often a waiting trainer is told what it waits for
 }
 
 const (
 	defaultCacheBytes   = 512 << 20
 	defaultDrainTimeout = 30 * time.Second
+	defaultStallEvery   = 15 * time.Second
 )
 
 func (c Config) withDefaults() Config {
@@ -69,6 +71,7 @@ func (c Config) withDefaults() Config {
 	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCacheBytes)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
 	c.takeover = cmp.Or(c.takeover, defaultTakeover)
+	c.stallEvery = cmp.Or(c.stallEvery, defaultStallEvery)
 	if c.Instance == "" {
 		c.Instance = instance()
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/subjects"
 	"github.com/headrace/headrace/trainer-bridge/feed"
@@ -282,5 +283,76 @@ func TestBridge_DrainTellsTheTrainerAndStillTakesItsReports(t *testing.T) {
 	all := w.stored(subjects.Weights)
 	if last := all[len(all)-1]; last.Subject != testRun.WeightsSubject(subjects.EventCheckpoint) {
 		t.Fatalf("last event is %s", last.Subject)
+	}
+}
+
+func TestBridge_ReportsSentBeforeByeReachTheBus(t *testing.T) {
+	w := newWorld(t)
+	w.steps(1, 1)
+	s := w.serve(nil)
+	c := s.dial(0)
+	_, _, err := c.Next()
+	w.must(err)
+	for _, f := range []struct {
+		kind feed.Type
+		body any
+	}{{feed.TypeWaitWeights, feed.WaitWeights{ID: 2, Need: feed.NeedAll, TimeoutS: 3600}}, {feed.TypeCommit, feed.Commit{ID: 3, Step: 1}}} {
+		frame, err := feed.Append(nil, f.kind, f.body, 0)
+		w.must(err)
+		_, err = c.Conn().Write(frame)
+		w.must(err)
+	}
+	w.must(c.Close("in a hurry"))
+	w.must(s.end())
+	if s.heard(Committed) != 1 {
+		t.Fatal("the commit got lost")
+	}
+}
+
+func TestBridge_WaitingTrainerIsToldForWhat(t *testing.T) {
+	w := newWorld(t)
+	w.steps(1, 1)
+	s := w.serve(func(c *Config) { c.stallEvery = time.Millisecond })
+	c := s.dial(0)
+	train(t, c, 1)
+	told := make(chan string, 1)
+	c.OnNotice = func(n feed.Notice) {
+		select {
+		case told <- n.Text:
+		default:
+		}
+	}
+	go func() {
+		if text := <-told; !strings.Contains(text, "step 2") {
+			t.Errorf("told %q", text)
+		}
+		s.stop()
+	}()
+	var end *feed.EndError
+	if _, _, err := c.Next(); !errors.As(err, &end) {
+		t.Fatal(err)
+	}
+}
+
+func TestBridge_TrainerThatHoldsEverySlotIsToldSo(t *testing.T) {
+	w := newWorld(t)
+	w.steps(1, 4)
+	c := w.serve(func(c *Config) { c.stallEvery = time.Millisecond }).dial(0)
+	var held []*feed.Batch
+	for range 3 {
+		b, _, err := c.Next()
+		w.must(err)
+		held = append(held, b)
+	}
+	c.OnNotice = func(n feed.Notice) {
+		if len(held) > 0 && strings.Contains(n.Text, "holds all 3") {
+			w.must(c.Release(held[0]))
+			held = nil
+		}
+	}
+	b, _, err := c.Next()
+	w.must(err)
+	if b.Step != 4 || held != nil {
+		t.Fatalf("step %d", b.Step)
 	}
 }

@@ -8,25 +8,29 @@ import (
 	"github.com/headrace/headrace/trainer-bridge/ring"
 )
 
-// gauge reports on TELEMETRY once a second. A report that cannot be sent is
-// worth nothing later and is dropped.
+// gauge reports on TELEMETRY once a second, and a last time at the end. A
+// report that cannot be sent is worth nothing later and is dropped.
 func (b *bridge) gauge(ctx context.Context) error {
-	subject := b.Run.TelemetrySubject("bridge", b.Instance)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			b.publishGauges()
 			return ctx.Err()
 		case <-tick.C:
+			b.publishGauges()
 		}
-		data, err := subjects.EncodeMessage(b.gauges(time.Now()))
-		if err == nil {
-			err = b.Conn.NC().Publish(subject, data)
-		}
-		if err != nil {
-			b.Log.Debug().Err(err).Msg("report gauges")
-		}
+	}
+}
+
+func (b *bridge) publishGauges() {
+	data, err := subjects.EncodeMessage(b.gauges(time.Now()))
+	if err == nil {
+		err = b.Conn.NC().Publish(b.Run.TelemetrySubject("bridge", b.Instance), data)
+	}
+	if err != nil {
+		b.Log.Debug().Err(err).Msg("report gauges")
 	}
 }
 

@@ -89,7 +89,6 @@ func TestInspector_MalformedBodiesAreBuriedAndTheirNeighboursUsed(t *testing.T) 
 		members := w.send(w.part(episode(0, 0, 24)), bad, w.part(episode(0, 2, 30)))
 		w.inspected(s, members[0].Seq)
 		dead := w.stored(subjects.DeadLetter)[before:]
-		// An unreadable index entry leaves the place of the next one unknown to be checked, not unusable.
 		if len(dead) != 1 {
 			t.Fatalf("%s: %d dead letters", name, len(dead))
 		}
@@ -152,20 +151,21 @@ func TestInspector_StartsAtTheLowMarkAndSaysSo(t *testing.T) {
 
 func TestBridge_BodiesLeaveTheBusOnce(t *testing.T) {
 	w := newWorld(t)
-	var s *serving
-	s = w.serve(nil)
+	s := w.serve(nil)
 	g := w.group(1, 4)
 	w.inspected(s, g.Members[0].Seq)
 	w.entry(subjects.Entry{Batches: []subjects.Batch{batchOf(1, g)}})
-	train(t, s.dial(0), 1)
+	c := s.dial(0)
+	train(t, c, 1)
+	w.must(c.Close("done"))
 	w.must(s.end())
-	m := w.stored(subjects.Telemetry)
-	for _, x := range m {
-		var g subjects.Gauges
-		w.must(subjects.DecodeMessage(x.Data, &g))
-		if g.Values["fetched_bytes_total"] != 0 {
-			t.Fatalf("%v bytes were fetched beside the inspector", g.Values["fetched_bytes_total"])
-		}
+	w.must(w.conn.NC().Flush())
+	reports := w.stored(subjects.Telemetry)
+	var last subjects.Gauges
+	w.must(subjects.DecodeMessage(reports[len(reports)-1].Data, &last))
+	v := last.Values
+	if v["fetched_bytes_total"] != 0 || v["used_bytes_total"] == 0 || v["inspected_trajectories_total"] != 4 || v["committed_step"] != 1 {
+		t.Fatalf("%v", v)
 	}
 }
 

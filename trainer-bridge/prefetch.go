@@ -51,9 +51,6 @@ func (s *session) one(ctx context.Context) (p prepared) {
 	return p
 }
 
-// stallEvery is how often a waiting trainer is told what it waits for.
-const stallEvery = 15 * time.Second
-
 // answer answers NEXT: with the prepared batches in order; once the bridge
 // drains, or after the end, with the end.
 func (s *session) answer(ctx context.Context, nexts <-chan int64) error {
@@ -90,7 +87,7 @@ func (s *session) take(ctx context.Context, last *prepared, begun time.Time) (pr
 		return drained, nil
 	default:
 	}
-	stall := time.NewTicker(stallEvery)
+	stall := time.NewTicker(s.stallEvery)
 	defer stall.Stop()
 	for {
 		select {
@@ -125,7 +122,7 @@ func (s *session) give(id int64, p prepared, waited time.Duration) error {
 	switch {
 	case p.err != nil:
 		s.Log.Error().Err(p.err).Msg("batch cannot be built")
-		defer s.fail(p.err)
+		s.fail(p.err)
 		return s.out.send(feed.TypeError, feed.Refusal{ID: id, Message: p.err.Error()})
 	case p.end != nil:
 		end := *p.end

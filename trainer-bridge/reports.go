@@ -87,14 +87,22 @@ func (s *session) answerReport(ctx context.Context, f feed.Frame) error {
 	switch {
 	case errors.As(err, &refused):
 		s.Log.Warn().Str("report", f.Type.String()).Msg(refused.msg)
-		return s.out.send(feed.TypeError, feed.Refusal{ID: q.ID, Message: refused.msg})
+		return s.reply(feed.TypeError, feed.Refusal{ID: q.ID, Message: refused.msg})
 	case errors.Is(err, feed.ErrProtocol):
 		return s.broken(err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", f.Type, err)
 	}
 	ok.ID = q.ID
-	return s.out.send(feed.TypeOK, ok)
+	return s.reply(feed.TypeOK, ok)
+}
+
+// reply answers a report, if there is still somebody to hear it.
+func (s *session) reply(t feed.Type, body any) error {
+	if err := s.out.send(t, body); err != nil && s.present.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 // broken answers a frame that breaks the protocol and ends the session.
@@ -128,7 +136,7 @@ func (s *session) apply(ctx context.Context, f feed.Frame) (feed.OK, error) {
 	if err := f.Decode(&m); err != nil {
 		return feed.OK{}, err
 	}
-	return s.fleet.wait(ctx, &m, s.incarnation)
+	return s.fleet.wait(s.present, &m, s.incarnation)
 }
 
 // publish sends an event. Its id follows from incarnation and number, so a retry

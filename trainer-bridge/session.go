@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -39,6 +38,10 @@ type session struct {
 	delivered subjects.Step // the answerer's, read by the reporter
 	mu        sync.Mutex    // guards delivered
 
+	// present ends when nothing more will come from the trainer; what it sent
+	// before is still reported.
+	present context.Context
+
 	// The reporter's.
 	committed, checkpoint subjects.Step
 }
@@ -67,7 +70,12 @@ func (s *session) run(ctx context.Context) {
 	unhook := context.AfterFunc(ctx, func() { _ = s.conn.Close() })
 	defer unhook()
 	nexts, reports := make(chan int64, maxNexts), make(chan feed.Frame, maxReports)
-	work.Go(func() error { return s.read(ctx, nexts, reports) })
+	present, hangUp := context.WithCancel(ctx)
+	s.present = present
+	work.Go(func() error {
+		defer hangUp()
+		return s.read(nexts, reports)
+	})
 	work.Go(func() error { return s.prefetch(ctx) })
 	work.Go(func() error { return s.answer(ctx, nexts) })
 	work.Go(func() error { return s.report(ctx, reports) })
@@ -83,26 +91,29 @@ func (s *session) run(ctx context.Context) {
 	s.OnEvent(Event{Kind: Disconnected, Step: s.committed, Incarnation: s.incarnation, Text: err.Error()})
 }
 
-// read takes frames until the connection ends; every error ends the session. A
-// frame that breaks the protocol is answered first.
-func (s *session) read(ctx context.Context, nexts chan<- int64, reports chan<- feed.Frame) error {
+// errLast is what dispatch returns for a trainer's last frame.
+var errLast = errors.New("last frame")
+
+// read takes frames until BYE or the end of the connection, which counts as one:
+// the reporter ends the session once it has dealt with what came before. A frame
+// that breaks the protocol is answered and ends the session at once.
+func (s *session) read(nexts chan<- int64, reports chan<- feed.Frame) error {
 	in := bufio.NewReaderSize(s.conn, 64<<10)
 	for {
 		f, err := feed.Read(in, feed.Limits{JSON: feed.MaxJSON})
+		if err != nil && !errors.Is(err, feed.ErrProtocol) {
+			f, err = feed.Frame{Type: feed.TypeBye, JSON: []byte(`{"reason":"connection lost"}`)}, nil
+		}
 		if err == nil {
 			err = s.dispatch(f, nexts, reports)
 		}
-		if errors.Is(err, feed.ErrProtocol) {
-			_ = s.out.send(feed.TypeError, feed.Refusal{Message: err.Error()})
-		}
-		if errors.Is(err, io.EOF) {
-			err = errors.New("connection closed without BYE")
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errLast):
+			return nil
+		case errors.Is(err, feed.ErrProtocol):
+			return s.broken(err)
+		case err != nil:
 			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 }
@@ -122,15 +133,19 @@ func (s *session) dispatch(f feed.Frame, nexts chan<- int64, reports chan<- feed
 		}
 	case feed.TypeRelease:
 		return s.release(f)
-	case feed.TypeCommit, feed.TypeCheckpointed, feed.TypeWeights, feed.TypeWaitWeights, feed.TypeBye: // BYE takes effect behind the others
+	case feed.TypeCommit, feed.TypeCheckpointed, feed.TypeWeights, feed.TypeWaitWeights, feed.TypeBye:
 		select {
 		case reports <- f:
+			if f.Type == feed.TypeBye {
+				return errLast
+			}
 			return nil
 		default:
 			return fmt.Errorf("%w: more than %d reports are open", feed.ErrProtocol, maxReports)
 		}
 	case feed.TypeNotice:
-		return s.notice(f)
+		s.notice(f)
+		return nil
 	}
 	return fmt.Errorf("%w: %s is not for a trainer to send", feed.ErrProtocol, f.Type)
 }
@@ -146,11 +161,13 @@ func (s *session) release(f feed.Frame) error {
 	return nil
 }
 
-// notice passes a trainer's remark on: to the log, the gauges and whoever watches.
-func (s *session) notice(f feed.Frame) error {
+// notice passes a trainer's remark on: to the log, the gauges and whoever
+// watches. One that cannot be read is not worth a connection.
+func (s *session) notice(f feed.Frame) {
 	var n feed.Notice
 	if err := f.Decode(&n); err != nil {
-		return err
+		s.Log.Debug().Err(err).Msg("read trainer's notice")
+		return
 	}
 	text := n.Text
 	if n.Total > 0 {
@@ -159,7 +176,6 @@ func (s *session) notice(f feed.Frame) error {
 	s.stats.say(text)
 	s.Log.Debug().Str("kind", n.Kind).Str("text", text).Msg("trainer says")
 	s.OnEvent(Event{Kind: Noticed, Text: text, Notice: &n, Incarnation: s.incarnation})
-	return nil
 }
 
 // writeTimeout is how long a trainer may leave a piece of a frame unread.
