@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/subjects"
 	"github.com/headrace/headrace/trainer-bridge/feed"
@@ -139,6 +140,30 @@ func TestInspector_MessageThatIsNoBundleIsBuriedWhole(t *testing.T) {
 	dead := w.stored(subjects.DeadLetter)
 	if len(dead) != 1 || string(dead[0].Data) != "hello" || dead[0].Header.Get(subjects.HeaderItem) != "" {
 		t.Fatalf("%+v", dead)
+	}
+}
+
+func TestInspector_StartedAgainBuriesNothingTwice(t *testing.T) {
+	w := newWorld(t)
+	bad := w.part(episode(0, 1, 24))
+	bad.body[len(bad.body)/2] ^= 4
+	bad.entry.Checksum = 1
+	seq := w.send(w.part(episode(0, 0, 24)), bad)[0].Seq
+	s := w.serve(nil)
+	w.inspected(s, seq)
+	w.must(s.end())
+	stream, err := w.conn.JS().Stream(w.ctx(), testRun.StreamName(subjects.DeadLetter))
+	w.must(err)
+	info, err := stream.Info(w.ctx())
+	w.must(err)
+	config := info.Config
+	config.Duplicates = 100 * time.Millisecond // as if the window had passed
+	_, err = w.conn.JS().UpdateStream(w.ctx(), config)
+	w.must(err)
+	again := w.serve(nil)
+	w.inspected(again, seq)
+	if n := len(w.stored(subjects.DeadLetter)); n != 1 || again.heard(Rejected) != 0 {
+		t.Fatalf("%d dead letters, %d told", n, again.heard(Rejected))
 	}
 }
 

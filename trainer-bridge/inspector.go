@@ -26,12 +26,16 @@ type inspector struct {
 	log     zerolog.Logger
 	onEvent func(Event)
 
-	done  atomic.Uint64 // every sequence up to it is inspected
-	moved chan struct{} // holds one: done has changed
+	known map[grave]bool // dead-lettered before this start
+	done  atomic.Uint64  // every sequence up to it is inspected
+	moved chan struct{}  // holds one: done has changed
 }
 
 func (in *inspector) inspect(ctx context.Context) error {
 	from, err := in.start(ctx)
+	if err == nil {
+		in.known, err = in.graves(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("start inspection: %w", err)
 	}
@@ -120,20 +124,6 @@ func (in *inspector) reject(ctx context.Context, m *bus.Msg, b *bundle, i int, f
 	}
 	b.Items[i].Err = fault
 	return in.bury(ctx, m, i, id, data, fault)
-}
-
-func (in *inspector) bury(ctx context.Context, m *bus.Msg, item int, id string, data []byte, fault error) error {
-	_, err := bus.Bury(ctx, in.conn, in.run, bus.DeadLetter{
-		Stage: subjects.InspectStage, Reason: fault.Error(), Source: in.run.StreamName(subjects.Rollouts),
-		Sequence: m.Seq, Item: item, ID: id, Data: data,
-	})
-	if err != nil {
-		return fmt.Errorf("dead-letter rollouts message %d: %w", m.Seq, err)
-	}
-	in.stats.rejected.Add(1)
-	in.log.Warn().Uint64("seq", m.Seq).Int("item", item).Str("id", id).Err(fault).Msg("trajectory is malformed, dead-lettered")
-	in.onEvent(Event{Kind: Rejected, Text: fmt.Sprintf("%s in rollouts message %d: %v", id, m.Seq, fault)})
-	return nil
 }
 
 const (
