@@ -149,13 +149,13 @@ func (e *episode) generate(parent context.Context, r Request, turn *subjects.Tur
 	turn.Generated = time.Now().UnixNano()
 	e.stats.EngineNanos.Add(turn.Generated - turn.Queued)
 	if err != nil {
-		return "", fmt.Errorf("generate: %w", caused(ctx, err))
+		return "", faultOf(engine, "generate: %w", caused(ctx, err))
 	}
 	if len(c.IDs) > r.Sampling.MaxNewTokens {
-		return "", fmt.Errorf("generate: %w: %d tokens where %d were asked for", ErrBadAnswer, len(c.IDs), r.Sampling.MaxNewTokens)
+		return "", faultOf(engine, "generate: %w: %d tokens where %d were asked for", ErrBadAnswer, len(c.IDs), r.Sampling.MaxNewTokens)
 	}
 	if turn.Completion, err = e.ledger.Complete(c.IDs, c.Logprobs, c.Versions); err != nil {
-		return "", fmt.Errorf("generate: %w", err)
+		return "", faultOf(engine, "generate: %w", err)
 	}
 	turn.Cached, turn.Finish, e.out.Engine = int32(c.Cached), c.Finish, c.Engine
 	e.stats.Calls.Add(1)
@@ -198,7 +198,7 @@ func (e *episode) reset(parent context.Context) (envs.Observation, error) {
 	e.stats.EnvNanos.Add(int64(time.Since(begun)))
 	e.env = s.env
 	if err != nil {
-		return s.obs, fmt.Errorf("environment reset: %w", err)
+		return s.obs, faultOf(environment, "environment reset: %w", err)
 	}
 	return s.obs, nil
 }
@@ -221,10 +221,10 @@ func (e *episode) step(parent context.Context, text string, turn *subjects.Turn)
 	turn.Stepped = time.Now().UnixNano()
 	e.stats.EnvNanos.Add(turn.Stepped - turn.Generated)
 	if err != nil {
-		return r, fmt.Errorf("environment step: %w", err)
+		return r, faultOf(environment, "environment step: %w", err)
 	}
 	if math.IsNaN(r.Reward) || math.IsInf(r.Reward, 0) {
-		return r, fmt.Errorf("environment step: reward is %v", r.Reward)
+		return r, faultOf(environment, "environment step: reward is %v", r.Reward)
 	}
 	turn.Reward = r.Reward
 	e.reward += r.Reward

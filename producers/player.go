@@ -116,7 +116,7 @@ func (p *Player) play(ctx context.Context, task *subjects.Task, policy func(*epi
 	e.policy = policy(e)
 	status, err := e.run(ctx)
 	t := e.finish(status, err)
-	p.stats.count(t, e.ledger.Forks())
+	p.stats.count(status, err, e.ledger.Forks())
 	if status == subjects.Failed {
 		p.cfg.Log.Warn().Str("trajectory", t.ID()).Str("environment", t.Environment).Str("reason", t.Reason).
 			Str("stack", stackOf(err)).Msg("episode failed")

@@ -46,6 +46,9 @@ type Completion struct {
 	Finish string
 	// Cached is the number of prompt tokens the engine had in its cache.
 	Cached int
+	// QueueTime is how long the call waited inside the engine; 0 when the
+	// engine does not say.
+	QueueTime time.Duration
 	// Engine names the engine.
 	Engine string
 }

@@ -1,6 +1,8 @@
 package producers
 
 import (
+	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/headrace/headrace/subjects"
@@ -14,6 +16,8 @@ type Stats struct {
 	Leaked atomic.Int64
 	// Episodes that ended, by status.
 	Succeeded, Truncated, Overlong, Failed, Aborted atomic.Int64
+	// Failed episodes by what failed them.
+	FailedEngine, FailedEnvironment, FailedOther atomic.Int64
 	// Steps are completed turns, Calls answered model calls, Forks rewritten
 	// histories.
 	Steps, Calls, Forks atomic.Int64
@@ -23,9 +27,9 @@ type Stats struct {
 	EngineNanos, EnvNanos atomic.Int64
 }
 
-func (s *Stats) count(t *subjects.Trajectory, forks int) {
+func (s *Stats) count(status subjects.Status, err error, forks int) {
 	s.Forks.Add(int64(forks))
-	switch t.Status {
+	switch status {
 	case subjects.Succeeded:
 		s.Succeeded.Add(1)
 	case subjects.Truncated:
@@ -36,5 +40,39 @@ func (s *Stats) count(t *subjects.Trajectory, forks int) {
 		s.Aborted.Add(1)
 	case subjects.Failed:
 		s.Failed.Add(1)
+		s.blame(err)
 	}
+}
+
+func (s *Stats) blame(err error) {
+	var f *fault
+	switch {
+	case !errors.As(err, &f):
+		s.FailedOther.Add(1)
+	case f.of == engine:
+		s.FailedEngine.Add(1)
+	default:
+		s.FailedEnvironment.Add(1)
+	}
+}
+
+// part is what an episode depends on.
+type part int
+
+const (
+	engine part = iota
+	environment
+)
+
+// fault is an error with its culprit.
+type fault struct {
+	of  part
+	err error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+func faultOf(of part, format string, args ...any) error {
+	return &fault{of, fmt.Errorf(format, args...)}
 }

@@ -1,0 +1,185 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+// held are the leases in this process's hands.
+type held struct {
+	mu     sync.Mutex
+	leases map[*bus.Lease]struct{}
+}
+
+func (h *held) add(l *bus.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases == nil {
+		h.leases = map[*bus.Lease]struct{}{}
+	}
+	h.leases[l] = struct{}{}
+}
+
+func (h *held) remove(l *bus.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.leases, l)
+}
+
+func (h *held) all() []*bus.Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]*bus.Lease, 0, len(h.leases))
+	for l := range h.leases {
+		list = append(list, l)
+	}
+	return list
+}
+
+// counts are what the service itself counts; they only grow.
+type counts struct {
+	leased, published, returned, unpublished atomic.Int64
+}
+
+// play runs the slots until ctx ends and the drain is over, or one of them
+// finds that the process is of no more use.
+func (s *service) play(ctx context.Context) error {
+	slots, leasing := errgroup.WithContext(ctx)
+	playing, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	done := make(chan struct{})
+	var drain sync.WaitGroup
+	drain.Go(func() {
+		select {
+		case <-leasing.Done():
+		case <-done:
+			return
+		}
+		timer := time.NewTimer(s.cfg.Drain)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			giveUp(errDrained)
+		case <-done:
+		}
+	})
+	for range s.cfg.Slots {
+		slots.Go(func() error { return s.slot(leasing, playing) })
+	}
+	err := slots.Wait()
+	close(done)
+	drain.Wait()
+	return err
+}
+
+var errDrained = errors.New("the producer is stopping")
+
+// slot plays one episode after the other.
+func (s *service) slot(leasing, playing context.Context) error {
+	for leasing.Err() == nil {
+		if leaked := s.player.Stats().Leaked.Load(); leaked >= int64(s.cfg.MaxLeaked) {
+			return fmt.Errorf("%w: %d, at most %d: restart the producer, and look at the environment", ErrLeaked, leaked, s.cfg.MaxLeaked)
+		}
+		lease, err := s.leases.Next(leasing)
+		if leasing.Err() != nil {
+			if err == nil {
+				s.giveBack(lease, 0)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lease a task: %w", err)
+		}
+		if !s.serve(playing, lease) {
+			pause(leasing, failurePause)
+		}
+	}
+	return nil
+}
+
+// serve plays a lease and reports whether the episode did not fail. The lease
+// is acked when its trajectory is durable, whatever its status; an episode
+// that was cut by the end of the drain leaves none and is handed back.
+func (s *service) serve(playing context.Context, lease *bus.Lease) bool {
+	s.counts.leased.Add(1)
+	s.held.add(lease)
+	defer s.held.remove(lease)
+	t := s.player.Play(playing, lease.Task)
+	if t.Status == subjects.Aborted {
+		s.giveBack(lease, 0)
+		return true
+	}
+	if err := s.publish(playing, t); err != nil {
+		if playing.Err() != nil {
+			s.giveBack(lease, 0)
+			return true
+		}
+		s.counts.unpublished.Add(1)
+		s.cfg.Log.Error().Err(err).Str("trajectory", t.ID()).Msg("trajectory is not published")
+		s.giveBack(lease, failurePause)
+		return false
+	}
+	s.counts.published.Add(1)
+	if err := lease.Ack(playing); err != nil { // played again, and absorbed as a duplicate
+		s.cfg.Log.Warn().Err(err).Str("trajectory", t.ID()).Msg("lease is not acknowledged")
+	}
+	return t.Status != subjects.Failed
+}
+
+// publish makes the trajectory durable. One that no message can hold becomes a
+// failure that says so, which the grouper can act on.
+func (s *service) publish(ctx context.Context, t *subjects.Trajectory) error {
+	_, err := s.publisher.Publish(ctx, t)
+	if err == nil || !errors.Is(err, bus.ErrTooLarge) {
+		return err
+	}
+	small := *t
+	small.Status, small.Reason = subjects.Failed, "trajectory is too large for the bus: "+err.Error()
+	small.Reward, small.Components = 0, nil
+	small.Segments, small.Turns, small.Messages = nil, nil, nil
+	_, err = s.publisher.Publish(ctx, &small)
+	return err
+}
+
+func (s *service) giveBack(lease *bus.Lease, delay time.Duration) {
+	s.counts.returned.Add(1)
+	if err := lease.Nak(delay); err != nil { // it comes back by itself, later
+		s.cfg.Log.Debug().Err(err).Str("task", lease.Task.ID()).Msg("lease is not handed back")
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// heartbeat extends every lease in time, in one sweep.
+func (s *service) heartbeat(ctx context.Context) error {
+	ticker := time.NewTicker(bus.LeaseTime / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, lease := range s.held.all() {
+			if err := lease.InProgress(); err != nil { // the next sweep, or another producer
+				s.cfg.Log.Debug().Err(err).Str("task", lease.Task.ID()).Msg("lease is not extended")
+			}
+		}
+	}
+}
