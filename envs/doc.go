@@ -24,13 +24,15 @@
 //
 // Task.Seed decides the puzzle, so the trajectories of a group, which share a
 // task, meet the same map or question. Task.Rollout decides what happens by
-// chance afterwards (which way the ice is slippery). The same seed, rollout
-// and actions give the same episode on every machine.
+// chance afterwards (which way the ice is slippery). Task.HeldOut keeps the
+// puzzles of evaluation and training apart, even where two seeds would give
+// the same one. The same task and actions give the same episode on every
+// machine.
 //
 // # Writing another
 //
 // Implement [Environment], give it a [Spec], put the Spec in the map handed to
 // the producers, and run the conformance suite on it:
 //
-//	func TestConformance(t *testing.T) { envtest.Run(t, myenv.Spec(), nil) }
+//	func TestConformance(t *testing.T) { envtest.Run(t, myenv.Spec(), envtest.Options{}) }
 package envs

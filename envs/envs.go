@@ -35,6 +35,11 @@ type Task struct {
 	// Rollout decides what happens by chance after the start (slippery ice):
 	// the slots of a group differ in it. Zero is a value like any other.
 	Rollout int64 `json:"rollout,omitempty"`
+	// HeldOut asks for a puzzle that tasks without it never get, whatever
+	// their seeds: the evaluation's. Where puzzles are drawn from the seed,
+	// one in eight distinct puzzles is held out; see HeldOut. Environments
+	// with one puzzle, or with a dataset, ignore it.
+	HeldOut bool `json:"held_out,omitempty"`
 	// Data is the record of a dataset, for environments that read one;
 	// those that only need the seed ignore it.
 	Data json.RawMessage `json:"data,omitempty"`

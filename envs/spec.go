@@ -32,8 +32,9 @@ type Spec struct {
 	MaxActionTokens int
 	// Params documents every parameter that New takes.
 	Params []Param
-	// Yardsticks plays scripted players on the seeds and returns the mean
-	// reward of each by name; nil if the environment has none. Deterministic.
+	// Yardsticks plays scripted players on the held-out tasks of the seeds and
+	// returns the mean reward of each by name; nil if the environment has
+	// none. Deterministic.
 	Yardsticks func(params json.RawMessage, seeds []int64) (map[string]float64, error)
 }
 

@@ -81,17 +81,18 @@ type puzzle []operation
 // puzzleTries bounds the search for a question whose results are in range.
 const puzzleTries = 10_000
 
-// newPuzzle draws the question of a seed. It is an error if none turns up
-// whose results the parameters allow.
-func newPuzzle(seed int64, p Params) (puzzle, error) {
+// newPuzzle draws the question of a seed, one that is held out or one that is
+// not. It is an error if none turns up whose results the parameters allow.
+func newPuzzle(seed int64, heldOut bool, p Params) (puzzle, error) {
 	rng := envs.NewRand(seed, 0)
 	operations := p.MinOperations + rng.IntN(p.MaxOperations-p.MinOperations+1)
 	for range puzzleTries {
-		if drawn, ok := drawPuzzle(rng, operations, p); ok {
+		drawn, ok := drawPuzzle(rng, operations, p)
+		if ok && envs.HeldOut(drawn.expression()) == heldOut {
 			return drawn, nil
 		}
 	}
-	return nil, fmt.Errorf("no question of %d operations %s on %d..%d has its results within max_result %d: change operands, operators or max_result",
+	return nil, fmt.Errorf("too few questions of %d operations %s on %d..%d have their results within max_result %d: change operands, operators or max_result",
 		operations, p.Operators, p.MinOperand, p.MaxOperand, p.MaxResult)
 }
 

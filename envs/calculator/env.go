@@ -99,7 +99,7 @@ func (c *Calculator) Reset(ctx context.Context, task envs.Task) (envs.Observatio
 		return envs.Observation{}, err
 	}
 	var err error
-	if c.puzzle, err = newPuzzle(task.Seed, c.params); err != nil {
+	if c.puzzle, err = newPuzzle(task.Seed, task.HeldOut, c.params); err != nil {
 		return envs.Observation{}, err
 	}
 	c.solved, c.wellFormed, c.results = 0, 0, c.results[:0]

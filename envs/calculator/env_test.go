@@ -127,7 +127,7 @@ func TestPuzzles_StayWithinTheCurriculum(t *testing.T) {
 	p.MinOperations = 1
 	count := map[int]int{}
 	for seed := range int64(1000) {
-		z, err := newPuzzle(seed, p)
+		z, err := newPuzzle(seed, false, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,11 +143,24 @@ func TestPuzzles_StayWithinTheCurriculum(t *testing.T) {
 	}
 }
 
+func TestPuzzles_HeldOutOnesAreNeverTrainedOn(t *testing.T) {
+	trained := map[string]bool{}
+	for seed := range int64(3000) {
+		z, _ := newPuzzle(seed, false, DefaultParams())
+		trained[z.expression()] = true
+	}
+	for seed := range int64(500) {
+		if z, _ := newPuzzle(seed, true, DefaultParams()); trained[z.expression()] || len(z) == 0 {
+			t.Fatalf("held-out question %s of seed %d is trained on", z.expression(), seed)
+		}
+	}
+}
+
 // The questions of a seed are part of what a recipe means.
 func TestPuzzles_OfASeedStayTheSame(t *testing.T) {
 	var got []string
 	for seed := range int64(4) {
-		z, err := newPuzzle(seed, DefaultParams())
+		z, err := newPuzzle(seed, false, DefaultParams())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +210,7 @@ func TestNew_RefusesWhatCannotBeAsked(t *testing.T) {
 		`{"max_result":-1}`:                 "want 0 to 999999, not -1",
 		`{"max_turns":0}`:                   "want 1 to 1000, not 0",
 		`{"format_weight":1.5}`:             "want 0 to 1, not 1.5",
-		`{"min_operand":9,"operators":"*"}`: "no question of 2 operations * on 9..9 has its results within max_result 99",
+		`{"min_operand":9,"operators":"*"}`: "too few questions of 2 operations * on 9..9 have their results within max_result 99",
 		`{"max_turns":"two"}`:               `parameter max_turns: want whole number, not "two"`,
 	} {
 		_, err := New(json.RawMessage(params))

@@ -43,6 +43,20 @@ func (p *Params) validate() error {
 	case !(p.FormatWeight >= 0 && p.FormatWeight <= 1):
 		return fmt.Errorf("parameter format_weight: want 0 to 1, not %g", p.FormatWeight)
 	}
-	_, err := newPuzzle(0, *p)
-	return err
+	return p.checkPuzzles()
+}
+
+// checkPuzzles makes sure that there are questions of every length allowed,
+// held out and not.
+func (p *Params) checkPuzzles() error {
+	for n := p.MinOperations; n <= p.MaxOperations; n++ {
+		one := *p
+		one.MinOperations, one.MaxOperations = n, n
+		for _, heldOut := range []bool{false, true} {
+			if _, err := newPuzzle(0, heldOut, one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -44,9 +44,9 @@ func (c *Calculator) blunder(rng *rand.Rand) envs.Action {
 	}
 }
 
-// Yardsticks returns the mean reward of scripted players on the questions of
-// the seeds: "random" makes well-formed moves at random, "optimal" calls and
-// answers as it should. Deterministic.
+// Yardsticks returns the mean reward of scripted players on the held-out
+// questions of the seeds: "random" makes well-formed moves at random,
+// "optimal" calls and answers as it should. Deterministic.
 func Yardsticks(params json.RawMessage, seeds []int64) (map[string]float64, error) {
 	c, err := New(params)
 	if err != nil {
@@ -73,7 +73,7 @@ func Yardsticks(params json.RawMessage, seeds []int64) (map[string]float64, erro
 func (c *Calculator) playOut(seed int64, skill float64) (float64, error) {
 	ctx := context.Background()
 	rng := envs.NewRand(seed, 1)
-	if _, err := c.Reset(ctx, envs.Task{Env: Name, Seed: seed}); err != nil {
+	if _, err := c.Reset(ctx, envs.Task{Env: Name, Seed: seed, HeldOut: true}); err != nil {
 		return 0, err
 	}
 	total := 0.0

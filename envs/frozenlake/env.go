@@ -88,7 +88,7 @@ func (l *Lake) Reset(ctx context.Context, task envs.Task) (envs.Observation, err
 	b := l.fixed
 	if b == nil {
 		var err error
-		if b, err = randomBoard(task.Seed, l.params); err != nil {
+		if b, err = randomBoard(task.Seed, task.HeldOut, l.params); err != nil {
 			return envs.Observation{}, err
 		}
 	}

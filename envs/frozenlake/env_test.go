@@ -121,7 +121,7 @@ func TestRandomMaps_OfASeedStayTheSame(t *testing.T) {
 	p.MaxTurns = 8
 	var got []string
 	for seed := range int64(3) {
-		b, err := randomBoard(seed, p)
+		b, err := randomBoard(seed, false, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestRandomMaps_GoalIsWithinReachAndNotNextDoor(t *testing.T) {
 	p.MaxTurns, p.MinDistance = 6, 3
 	holes, seen := 0, map[string]bool{}
 	for seed := range int64(2000) {
-		b, err := randomBoard(seed, p)
+		b, err := randomBoard(seed, false, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,6 +154,28 @@ func TestRandomMaps_GoalIsWithinReachAndNotNextDoor(t *testing.T) {
 	// One map in ten has no hole at all, so some come twice.
 	if len(seen) < 1700 {
 		t.Errorf("%d distinct maps of 2000", len(seen))
+	}
+}
+
+func TestRandomMaps_HeldOutOnesAreNeverTrainedOn(t *testing.T) {
+	p := DefaultParams()
+	p.MaxTurns = 8
+	trained := map[string]bool{}
+	for seed := range int64(3000) {
+		b, err := randomBoard(seed, false, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trained[string(b.cells)] = true
+	}
+	for seed := range int64(500) {
+		b, err := randomBoard(seed, true, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trained[string(b.cells)] {
+			t.Fatalf("held-out map of seed %d is trained on", seed)
+		}
 	}
 }
 
@@ -206,11 +228,11 @@ func TestNew_RefusesWhatCannotBePlayed(t *testing.T) {
 		`{"map":[]}`:                      "needs at least one S and one G",
 		`{"map":7}`:                       "parameter map: want random, 4x4, 8x8 or a list of rows, not 7",
 		`{"min_distance":8}`:              "leave no map within max_turns 8: want at most 7",
-		`{"holes":0.99,"min_distance":6}`: "no map of size 4 with holes 0.99",
+		`{"holes":0.99,"min_distance":6}`: "too few maps of size 4 with holes 0.99",
 		`{"success_rate":2}`:              "want 0 to 1, not 2",
 		`{"observation":"far"}`:           `want near or grid, not "far"`,
 		`{"max_turns":-1}`:                "want 0 to 10000, not -1",
-		`{"size":2,"min_distance":3}`:     "no map of size 2",
+		`{"size":2,"min_distance":3}`:     "too few maps of size 2",
 		`[]`:                              "parameters: want a JSON object",
 		`{"reward_schedule":[1,2]}`:       "parameter reward_schedule: want list of 3 numbers, not [1,2]",
 	} {

@@ -123,6 +123,10 @@ func (p *Params) checkRandom() error {
 		return fmt.Errorf("parameter min_distance: %d moves leave no map within max_turns %d: want at most %d",
 			p.MinDistance, p.MaxTurns, p.MaxTurns-1)
 	}
-	_, err := randomBoard(0, *p)
-	return err
+	for _, heldOut := range []bool{false, true} {
+		if _, err := randomBoard(0, heldOut, *p); err != nil {
+			return err
+		}
+	}
+	return nil
 }

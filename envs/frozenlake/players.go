@@ -39,8 +39,8 @@ var players = []struct {
 // repeats is how often every player plays every seed.
 const repeats = 8
 
-// Yardsticks returns the mean reward of scripted players on the maps of the
-// seeds, eight episodes a map: "random" moves; "ignoring_holes" goes toward
+// Yardsticks returns the mean reward of scripted players on the held-out maps
+// of the seeds, eight episodes a map: "random" moves; "ignoring_holes" goes toward
 // the goal as the crow flies; "avoiding_holes" does so but never into a hole
 // next to it; "optimal" takes shortest paths (the best there is on solid ice).
 // Deterministic.
@@ -58,7 +58,7 @@ func Yardsticks(params json.RawMessage, seeds []int64) (map[string]float64, erro
 		for _, seed := range seeds {
 			for n := range repeats {
 				rng := envs.NewRand(seed, uint64(streamPlayers+1+i*repeats+n))
-				reward, err := lake.playOut(envs.Task{Env: Name, Seed: seed, Rollout: int64(n)}, p.play, rng)
+				reward, err := lake.playOut(envs.Task{Env: Name, Seed: seed, Rollout: int64(n), HeldOut: true}, p.play, rng)
 				if err != nil {
 					return nil, err
 				}
