@@ -157,11 +157,17 @@ func (b *bridge) failure() error {
 	return b.fatal
 }
 
+// maxConnections bounds the trainers, and the strangers that have not said
+// HELLO yet, of one listener.
+const maxConnections = 256
+
 // serve accepts trainers until the listener closes.
 func (b *bridge) serve(ctx context.Context, l net.Listener) error {
-	var open sync.WaitGroup
+	open := sync.WaitGroup{}
 	defer open.Wait()
+	places := make(chan struct{}, maxConnections)
 	for {
+		places <- struct{}{}
 		conn, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
@@ -173,9 +179,13 @@ func (b *bridge) serve(ctx context.Context, l net.Listener) error {
 			case <-ctx.Done():
 				return nil
 			}
+			<-places
 			continue
 		}
-		open.Go(func() { b.handle(ctx, conn) })
+		open.Go(func() {
+			defer func() { <-places }()
+			b.handle(ctx, conn)
+		})
 	}
 }
 

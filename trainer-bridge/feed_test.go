@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/subjects"
 	"github.com/headrace/headrace/trainer-bridge/feed"
 	"github.com/headrace/headrace/trainer-bridge/layout"
@@ -354,5 +356,40 @@ func TestBridge_TrainerThatHoldsEverySlotIsToldSo(t *testing.T) {
 	w.must(err)
 	if b.Step != 4 || held != nil {
 		t.Fatalf("step %d", b.Step)
+	}
+}
+
+// TestBridge_BodiesOverMaxPayloadArriveWhole uses the real publisher, which cuts
+// such a body into parts.
+func TestBridge_BodiesOverMaxPayloadArriveWhole(t *testing.T) {
+	const tokens = 20_000
+	w := newWorldOn(t, natstest.Start(t, bus.ServerOptions{Port: -1, Sync: "10m", MaxPayload: 64 << 10}))
+	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: testRun, Producer: "p"})
+	group := subjects.BatchGroup{Group: "t0"}
+	for slot := range 2 {
+		at, err := p.Publish(w.ctx(), episode(0, slot, tokens))
+		w.must(err)
+		body := w.part(episode(0, slot, tokens))
+		body.entry.Length, body.entry.Checksum = len(body.body), subjects.Checksum(body.body)
+		group.Members = append(group.Members, member(body.entry, at))
+	}
+	w.must(p.Close(w.ctx()))
+	w.entry(subjects.Entry{Batches: []subjects.Batch{batchOf(1, group)}})
+	var digests []string
+	for _, inspect := range []bool{true, false} {
+		s := w.serve(func(c *Config) { c.Inspect, c.Layout.Buckets = inspect, []int{tokens} })
+		if inspect {
+			w.inspected(s, group.Members[1].Seq)
+		}
+		c := s.dial(0)
+		digests = append(digests, train(t, c, 1)...)
+		w.must(c.Close("done"))
+		w.must(s.end())
+		if s.heard(Rejected) != 0 {
+			t.Fatal("a body in parts was rejected")
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Fatal("inspected and fetched bodies differ")
 	}
 }

@@ -22,6 +22,7 @@ const (
 // handle serves one connection from HELLO to its end.
 func (b *bridge) handle(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	detectDeath(conn)
 	w := &frameWriter{conn: conn}
 	hello, err := readHello(conn)

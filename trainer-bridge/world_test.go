@@ -34,8 +34,10 @@ type world struct {
 	head    uint64 // of the ledger
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{TB: t, conn: natstest.Connect(t, natstest.InProcess(t))}
+func newWorld(t testing.TB) *world { return newWorldOn(t, natstest.InProcess(t)) }
+
+func newWorldOn(t testing.TB, server *bus.Server) *world {
+	w := &world{TB: t, conn: natstest.Connect(t, server)}
 	if err := bus.EnsureStreams(w.ctx(), w.conn, testRun, subjects.StreamOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ import (
 // with the final zero.
 const maxSocketPath = 103
 
+// hiddenExtra is how much longer than feed.sock the name is that it is bound under.
+const hiddenExtra = 8
+
 // SocketPath is where a bridge listens for the trainer of a run that lives in
 // dir: a socket there, or one in the system's folder for temporary files where
 // the path would be longer than the system takes.
@@ -23,7 +26,7 @@ func SocketPath(dir string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	if len(path) <= maxSocketPath {
+	if len(path)+hiddenExtra <= maxSocketPath {
 		return path
 	}
 	h := fnv.New64a()
