@@ -166,13 +166,6 @@ func home(path string) string {
 	return path
 }
 
-// credentials is the content of a credentials file.
-type credentials struct {
-	URL      string `json:"url"`
-	User     string `json:"user"`
-	Password string `json:"password"`
-}
-
 func (o *Options) readCredentials() error {
 	b, err := os.ReadFile(o.CredentialsFile)
 	if err != nil {

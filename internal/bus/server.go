@@ -2,15 +2,10 @@ package bus
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -24,7 +19,8 @@ type ServerOptions struct {
 	StoreDir string
 	// Host to listen on. Default 127.0.0.1; a loopback address is required.
 	Host string
-	// Port to listen on: 0 any free one, -1 none (in-process connections only).
+	// Port to listen on: 0 the store's last one if it is free, else any; -1 none
+	// (in-process connections only).
 	Port int
 	// Sync says when writes reach the disk: "always" (default: before they are
 	// acknowledged) or an interval such as "1s", which is what a power failure
@@ -71,7 +67,7 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, lock: lock, creds: credentials{User: "headrace", Password: rand.Text()}, log: &serverLog{log: o.Log, failed: make(chan struct{})}}
+	s := &Server{opts: o, lock: lock, log: &serverLog{log: o.Log, failed: make(chan struct{})}}
 	if err := s.start(ctx, sync); err != nil {
 		s.Shutdown()
 		return nil, err
@@ -107,7 +103,7 @@ func (o ServerOptions) withDefaults() (ServerOptions, time.Duration, error) {
 func (s *Server) config(sync time.Duration) *server.Options {
 	port := s.opts.Port
 	if port == 0 {
-		port = server.RANDOM_PORT
+		port = s.lastPort()
 	}
 	return &server.Options{
 		ServerName: "headrace",
@@ -124,6 +120,9 @@ func (s *Server) config(sync time.Duration) *server.Options {
 }
 
 func (s *Server) start(ctx context.Context, sync time.Duration) error {
+	if err := s.recall(); err != nil {
+		return err
+	}
 	ns, err := server.NewServer(s.config(sync))
 	if err != nil {
 		return fmt.Errorf("configure embedded server: %w", err)
@@ -140,7 +139,7 @@ func (s *Server) start(ctx context.Context, sync time.Duration) error {
 	if s.opts.Port >= 0 {
 		s.creds.URL = "nats://" + ns.Addr().String()
 	}
-	return s.writeCredentials()
+	return s.remember()
 }
 
 func (s *Server) awaitReady(ctx context.Context) error {
@@ -155,21 +154,6 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		return s.startError(fault)
 	}
 	return fmt.Errorf("start embedded server on %s: not ready after %v", s.opts.StoreDir, limit)
-}
-
-func (s *Server) writeCredentials() error {
-	if s.opts.CredentialsFile == "" {
-		return nil
-	}
-	b, err := json.Marshal(s.creds)
-	if err != nil {
-		return err
-	}
-	tmp := s.opts.CredentialsFile + ".tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write credentials: %w", err)
-	}
-	return os.Rename(tmp, s.opts.CredentialsFile)
 }
 
 // URL is the address clients connect to, without credentials; empty when the
@@ -211,37 +195,4 @@ func (s *Server) Shutdown() {
 		}
 		_ = s.lock.Close() // which unlocks it
 	})
-}
-
-// openStore makes the folder and takes its lock.
-func openStore(dir string) (*os.File, error) {
-	if dir == "" {
-		return nil, fmt.Errorf("%w: no folder given", ErrStore)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, storeError(dir, err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, storeError(dir, err)
-	}
-	if err := lockFile(f); err != nil {
-		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s: another headrace runs on this folder; stop it, join it with --url, or use another folder", ErrStoreLocked, dir)
-		}
-		return nil, storeError(dir, err)
-	}
-	if free, err := freeBytes(dir); err == nil && free < minFree {
-		_ = f.Close()
-		return nil, fmt.Errorf("%w: %s: %d MiB free; free some space or use another folder", ErrDiskFull, dir, free>>20)
-	}
-	return f, nil
-}
-
-func storeError(dir string, err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: %s: free some space or use another folder", ErrDiskFull, dir)
-	}
-	return fmt.Errorf("%w: %v; make the folder writable or use another one", ErrStore, err)
 }

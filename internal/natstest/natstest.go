@@ -6,8 +6,15 @@ package natstest
 import (
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server/ats"
+
 	"github.com/headrace/headrace/internal/bus"
 )
+
+// The server's access clock is one goroutine for the process, which waits on a
+// channel from outside any synctest bubble. Started inside one it would keep the
+// bubble's time from advancing, so it is started before the tests.
+func init() { ats.Register() }
 
 // InProcess starts a server that does not listen, with its store in a
 // temporary folder. Inside a synctest bubble its clock is the bubble's.
@@ -36,7 +43,12 @@ func start(t testing.TB, o bus.ServerOptions) *bus.Server {
 // Connect connects to the server until the test ends.
 func Connect(t testing.TB, s *bus.Server) *bus.Conn {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), s.Options())
+	return connect(t, s.Options())
+}
+
+func connect(t testing.TB, o bus.Options) *bus.Conn {
+	t.Helper()
+	c, err := bus.Connect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
