@@ -86,9 +86,9 @@ async def serve(args: argparse.Namespace) -> None:
         site = web.TCPSite(runner, args.host, args.port)
         await site.start()
         port = runner.addresses[0][1]
-        log.info("listening on %s:%d", args.host, port)
         if args.port_file:
             write_atomically(args.port_file, f"{port}\n")
+        log.info("listening on %s:%d", args.host, port)
         if (args.model_path / MODEL).exists():
             await engine.load(str(args.model_path), args.weight_version)
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
