@@ -194,8 +194,18 @@ func (s *sidecar) due() bool {
 	return s.acked != s.target || !s.has(s.target)
 }
 
-// has reports whether the engine serves the event's weights.
-func (s *sidecar) has(e *subjects.VersionEvent) bool { return serves(s.serves, e) == nil }
+// has reports whether the engine is known to serve the event's weights. Where
+// the engine does not tell a checksum, only what this sidecar has loaded under
+// the same incarnation of the trainer is known.
+func (s *sidecar) has(e *subjects.VersionEvent) bool {
+	if serves(s.serves, e) != nil {
+		return false
+	}
+	if s.serves.SHA256 != "" && weightsFile(e) != nil {
+		return true
+	}
+	return s.serves == s.proven && s.acked != nil && s.acked.Version == e.Version && s.acked.Incarnation == e.Incarnation
+}
 
 var errOtherVersion = errors.New("the engine serves another version")
 
