@@ -122,6 +122,9 @@ type Evaluation struct {
 	Greedy *bool `yaml:"greedy" json:"greedy"`
 	// AtStart evaluates before the first step, too. Default true.
 	AtStart *bool `yaml:"at_start" json:"at_start"`
+	// Deadline ends a round this long after its first result; what is missing
+	// counts as failed. Default: three times group_deadline.
+	Deadline time.Duration `yaml:"deadline" json:"deadline"`
 }
 
 // The values of the fields that choose.
@@ -183,16 +186,17 @@ func (c Config) WithDefaults() Config {
 	for i := range c.Environments {
 		or(&c.Environments[i].Weight, 1)
 	}
-	c.Evaluation = c.Evaluation.withDefaults()
+	c.Evaluation = c.Evaluation.withDefaults(c.GroupDeadline)
 	orPtr(&c.Inspect, true)
 	return c
 }
 
-func (e Evaluation) withDefaults() Evaluation {
+func (e Evaluation) withDefaults(groupDeadline time.Duration) Evaluation {
 	or(&e.Tasks, 64)
 	or(&e.Samples, 1)
 	orPtr(&e.Greedy, true)
 	orPtr(&e.AtStart, true)
+	or(&e.Deadline, 3*groupDeadline)
 	return e
 }
 

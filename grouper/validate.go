@@ -143,5 +143,6 @@ func (c *Config) checkEvaluation(k *checker) {
 	}
 	k.want(c.Source == SourceTasks, "evaluation.every", "%d with source external: evaluation issues tasks; want 0", e.Every)
 	k.atLeast("evaluation.tasks", int64(e.Tasks), 1)
+	k.want(e.Deadline > 0, "evaluation.deadline", "%v; want a duration above 0", e.Deadline)
 	k.want(e.Samples >= 1 && e.Samples < 1024, "evaluation.samples", "%d; want 1 to 1023", e.Samples)
 }

@@ -101,7 +101,7 @@ func (d *Dataset) Eval(i int) Task {
 	if d.rows == nil {
 		return Task{Seed: d.cfg.EvalSeeds.First + int64(i)}
 	}
-	return Task{Seed: -1 - int64(i), Data: d.held[i]}
+	return Task{Seed: int64(len(d.rows) + i), Data: d.held[i]}
 }
 
 func readFile(field, path string) ([][]byte, error) {

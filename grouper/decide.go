@@ -1,0 +1,157 @@
+package grouper
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// maxMembers bounds the members of one entry's verdicts, and so its bytes:
+// what is left over goes into the next one.
+const maxMembers = 2048
+
+// Decide returns what follows from the events so far, as the next entry of the
+// ledger, or nil. The decisions are applied already: if the entry cannot be
+// appended, the core is to be thrown away and restored. now is the caller's
+// clock, Unix nanoseconds. Call it until it returns nil.
+func (c *Core) Decide(now int64) *subjects.Entry {
+	if c.ended != "" {
+		return nil
+	}
+	now = max(now, c.now)
+	e := &subjects.Entry{V: subjects.SchemaVersion, At: now, Rollouts: c.rollouts, Weights: c.weights}
+	c.closeGroups(e, now)
+	c.closeRounds(e, now)
+	c.cutBatches(e, now)
+	c.retrySlots(e)
+	c.openRounds(e, now)
+	c.openGroups(e, now)
+	c.finish(e)
+	if items(e) == 0 {
+		return nil
+	}
+	c.now = now
+	c.seal(e)
+	return e
+}
+
+// items counts an entry's decisions by what they cost to replay.
+func items(e *subjects.Entry) int {
+	n := len(e.Issued) + len(e.Retries) + len(e.Evals) + len(e.Batches) + len(e.End)
+	for i := range e.Verdicts {
+		n += 1 + len(e.Verdicts[i].Members)
+	}
+	return n
+}
+
+// finish ends the run when its last step is trained and evaluated.
+func (c *Core) finish(e *subjects.Entry) {
+	last, known := c.final()
+	if !known || c.trainer.committed < last || len(c.rounds) > 0 || (c.cfg.Evaluation.Every > 0 && c.lastRound < last) {
+		return
+	}
+	e.End = "epochs"
+	if c.cfg.Steps > 0 && int64(last) >= c.cfg.Steps {
+		e.End = "complete"
+	}
+	c.applyEnd(e.End)
+}
+
+func (c *Core) applyEnd(why string) { c.ended = why }
+
+// seal fills in what an entry says of the log, and adds the state where
+// replaying what came since the last one would cost more than reading it.
+func (c *Core) seal(e *subjects.Entry) {
+	e.Low = c.low()
+	e.Snapshot = c.snapshot
+	c.since += items(e)
+	held := 0
+	for _, g := range c.kept {
+		held += len(g.members)
+	}
+	for _, g := range c.open {
+		held += len(g.members)
+	}
+	if (len(e.Batches) == 0 && c.since < 4*maxMembers) || c.since < held {
+		return
+	}
+	if state := c.Snapshot(); len(state) <= maxState {
+		e.State, e.Snapshot = state, 0
+	}
+}
+
+// Appended notes the ledger sequence of the entry that Decide returned last.
+func (c *Core) Appended(e *subjects.Entry, seq uint64) {
+	if len(e.State) > 0 {
+		c.snapshot, c.since = seq, 0
+	}
+}
+
+// Apply replays an entry of the ledger. The events it was decided on must have
+// been noted before, up to the marks in it.
+func (c *Core) Apply(e *subjects.Entry, seq uint64) error {
+	c.now = max(c.now, e.At)
+	for i := range e.Verdicts {
+		if err := c.applyVerdict(&e.Verdicts[i]); err != nil {
+			return fmt.Errorf("ledger entry %d: %w", seq, err)
+		}
+	}
+	for i := range e.Evals {
+		c.applyEval(&e.Evals[i])
+	}
+	for i := range e.Batches {
+		if err := c.applyBatch(&e.Batches[i]); err != nil {
+			return fmt.Errorf("ledger entry %d: %w", seq, err)
+		}
+	}
+	for i := range e.Retries {
+		c.applyRetry(&e.Retries[i], e.At)
+	}
+	for i := range e.Issued {
+		c.applyIssue(&e.Issued[i], e.At)
+	}
+	c.applyEnd(e.End)
+	c.since += items(e)
+	c.Appended(e, seq)
+	return nil
+}
+
+// retrySlots hands out again what failed, of groups that are still open.
+func (c *Core) retrySlots(e *subjects.Entry) {
+	groups := make([]*group, 0, len(c.failed))
+	for g := range c.failed {
+		groups = append(groups, g)
+	}
+	clear(c.failed)
+	slices.SortFunc(groups, byOrder)
+	for _, g := range groups {
+		for i := range g.slots {
+			if s := &g.slots[i]; s.state == failed {
+				e.Retries = append(e.Retries, subjects.Retry{Kind: subjects.Train, Group: g.id, Slot: subjects.Slot(i),
+					Attempt: subjects.Attempt(s.attempt) + 1, Reason: causes[s.cause]})
+				c.applyRetry(&e.Retries[len(e.Retries)-1], e.At)
+			}
+		}
+	}
+	for _, r := range c.rounds {
+		c.retryEpisodes(e, r)
+	}
+}
+
+func (c *Core) applyRetry(r *subjects.Retry, at int64) {
+	if r.Kind == subjects.Eval {
+		c.applyEvalRetry(r, at)
+		return
+	}
+	g := c.open[r.Group]
+	if g == nil || int(r.Slot) >= len(g.slots) {
+		return
+	}
+	s := &g.slots[r.Slot]
+	g.set(s, waiting)
+	s.attempt, s.cause, s.issued = int16(r.Attempt), causeNone, at
+	if c.cfg.SlotTimeout > 0 {
+		c.timer(at)
+	}
+}

@@ -1,0 +1,236 @@
+package grouper
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// Rollout notes one trajectory of a bundle: its address, the bundle's time in
+// the log and its index entry, of which nothing is kept. Call [Core.Folded]
+// after the bundle's last.
+func (c *Core) Rollout(a subjects.Address, at int64, e *subjects.IndexEntry) {
+	if e.Kind == subjects.Eval {
+		c.evalArrival(a, at, e)
+		return
+	}
+	c.stats.Produced++
+	g := c.find(at, e)
+	if g == nil {
+		return
+	}
+	if g.first == 0 {
+		g.first = a.Seq
+		c.watch(&g.lifetime)
+	}
+	if g.name == "" {
+		g.name = c.intern(e.Environment)
+	}
+	c.start(g.order, at)
+	if why := c.fill(g, a, e); why != reasonNone {
+		g.unused++
+		c.stats.drop(why, 1)
+	}
+	c.check(g)
+}
+
+// Folded notes that ROLLOUTS is folded up to a sequence.
+func (c *Core) Folded(seq uint64) { c.rollouts = max(c.rollouts, seq) }
+
+// Inspected notes that the inspector has read ROLLOUTS up to a sequence, and
+// that all its rejections up to there were noted.
+func (c *Core) Inspected(seq uint64) { c.inspected = max(c.inspected, seq) }
+
+// find is the open group of a trajectory; nil if it cannot be used, counted.
+func (c *Core) find(at int64, e *subjects.IndexEntry) *group {
+	if g := c.open[e.Group]; g != nil {
+		return g
+	}
+	switch {
+	case c.ended != "":
+		c.stats.drop(ReasonLate, 1)
+	case !c.external():
+		c.stats.drop(c.unopened(e.Group), 1)
+	case c.closed.has(e.Group):
+		c.stats.drop(ReasonLate, 1)
+	default:
+		g := c.opened(subjects.GroupID(strings.Clone(string(e.Group))), at)
+		g.clock = at
+		c.timer(at)
+		return g
+	}
+	return nil
+}
+
+// unopened tells a closed group from one that never was.
+func (c *Core) unopened(id subjects.GroupID) Reason {
+	if n, err := strconv.ParseUint(strings.TrimPrefix(string(id), "t"), 10, 64); err == nil && id[0] == 't' {
+		if envs := uint64(len(c.next)); n/envs < c.next[n%envs] {
+			return ReasonLate
+		}
+	}
+	return ReasonUnknown
+}
+
+// fill puts a trajectory into its slot, or says why it cannot.
+func (c *Core) fill(g *group, a subjects.Address, e *subjects.IndexEntry) Reason {
+	if !c.external() && int(e.Slot) >= len(g.slots) {
+		return ReasonUnknown
+	}
+	if g.has(e.Slot) {
+		return ReasonDuplicate
+	}
+	if !e.Status.Trained() {
+		c.lose(g, e.Slot, e.Attempt, causeOf(e.Status))
+		return reasonOf(e.Status)
+	}
+	if c.isRejected(a) {
+		c.lose(g, e.Slot, e.Attempt, causeRejected)
+		return ReasonRejected
+	}
+	if e.Status == subjects.Overlong && c.cfg.Overlong == PolicyDrop {
+		if g.slots != nil {
+			g.set(&g.slots[e.Slot], dead)
+		}
+		return ReasonOverlong
+	}
+	if g.slots != nil {
+		g.set(&g.slots[e.Slot], filled)
+	}
+	if g.members == nil {
+		g.members = make([]subjects.Member, 0, c.cfg.Slots())
+	}
+	g.members = append(g.members, member(a, e))
+	return reasonNone
+}
+
+// statuses without the header they were cut from.
+var statuses = map[subjects.Status]subjects.Status{
+	subjects.Succeeded: subjects.Succeeded, subjects.Truncated: subjects.Truncated, subjects.Overlong: subjects.Overlong,
+}
+
+func member(a subjects.Address, e *subjects.IndexEntry) subjects.Member {
+	return subjects.Member{
+		Slot: e.Slot, Attempt: e.Attempt, Seq: a.Seq, Index: a.Index, Offset: e.Offset, Length: e.Length,
+		Checksum: e.Checksum, Status: statuses[e.Status], Reward: e.Reward, Segments: e.Segments,
+		Tokens: e.Tokens, Longest: e.Longest, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion,
+	}
+}
+
+// lose notes that a slot's attempt came to nothing.
+func (c *Core) lose(g *group, s subjects.Slot, a subjects.Attempt, why cause) {
+	if g.slots == nil {
+		return
+	}
+	sl := &g.slots[s]
+	if !sl.lose(a, why, *c.cfg.SlotRetries) {
+		return
+	}
+	if sl.state == dead {
+		g.pending--
+		return
+	}
+	c.failed[g] = struct{}{}
+}
+
+// check notes whether the group may be ready to close.
+func (c *Core) check(g *group) {
+	if c.full(g) || c.hopeless(g) {
+		c.ready[g] = struct{}{}
+	}
+}
+
+// full reports whether the group has all that it closes with.
+func (c *Core) full(g *group) bool { return len(g.members) >= c.cfg.GroupSize }
+
+// hopeless reports whether waiting cannot make the group larger, or large enough.
+func (c *Core) hopeless(g *group) bool {
+	return g.slots != nil && (g.pending == 0 || len(g.members)+g.pending < c.cfg.MinGroupSize)
+}
+
+// start starts the clocks of all that was issued up to order: the queue of
+// tasks is first in, first out.
+func (c *Core) start(order uint64, at int64) {
+	for len(c.starting) > 0 && c.starting[0].order <= order {
+		c.starting[0].clock = at
+		c.starting = c.starting[1:]
+		c.timer(at)
+	}
+}
+
+// timer notes that something may be due counted from a time.
+func (c *Core) timer(from int64) {
+	wait := c.cfg.GroupDeadline
+	if c.cfg.SlotTimeout > 0 {
+		wait = c.cfg.SlotTimeout // the shorter
+	}
+	c.nextTimer = min(c.nextTimer, from+int64(wait))
+}
+
+// watch holds the watermark at a group or round until it is gone.
+func (c *Core) watch(l *lifetime) {
+	if len(c.watched) > 1024+2*(len(c.open)+len(c.kept)+len(c.rounds)) {
+		c.watched = slices.DeleteFunc(c.watched, func(l *lifetime) bool { return l.gone })
+	}
+	c.watched = append(c.watched, l)
+}
+
+// low is the first ROLLOUTS sequence that a group or round still needs.
+func (c *Core) low() uint64 {
+	for len(c.watched) > 0 && c.watched[0].gone {
+		c.watched = c.watched[1:]
+	}
+	if len(c.watched) > 0 {
+		return c.watched[0].first
+	}
+	return c.rollouts + 1
+}
+
+// Whole is the place in its bundle of a rejection that is of the whole message.
+const Whole = -1
+
+func (c *Core) isRejected(a subjects.Address) bool {
+	if len(c.rejected) == 0 {
+		return false
+	}
+	_, one := c.rejected[a]
+	_, all := c.rejected[subjects.Address{Seq: a.Seq, Index: Whole}]
+	return one || all
+}
+
+// Reject notes that the inspector found a trajectory malformed, or all of a
+// bundle (index [Whole]). It may come before the trajectory itself.
+func (c *Core) Reject(a subjects.Address) {
+	if len(c.rejected) > 4096 {
+		low := c.low()
+		for r := range c.rejected {
+			if r.Seq < low {
+				delete(c.rejected, r)
+			}
+		}
+	}
+	c.rejected[a] = struct{}{}
+	for _, g := range c.open {
+		for i := len(g.members) - 1; i >= 0; i-- {
+			if m := g.members[i]; m.Seq == a.Seq && (m.Index == a.Index || a.Index == Whole) {
+				c.rejectMember(g, m)
+			}
+		}
+	}
+	for _, r := range c.rounds {
+		c.rejectEpisodes(r, a)
+	}
+}
+
+func (c *Core) rejectMember(g *group, m subjects.Member) {
+	g.remove(m.Slot)
+	g.unused++
+	c.stats.drop(ReasonRejected, 1)
+	if g.slots != nil {
+		g.set(&g.slots[m.Slot], waiting)
+		c.lose(g, m.Slot, m.Attempt, causeRejected)
+	}
+	c.check(g)
+}

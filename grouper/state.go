@@ -1,0 +1,290 @@
+package grouper
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// stateVersion is the version of the state's layout. A core reads its own
+// only; an older state is replaced by a replay from further back.
+const stateVersion = 1
+
+// maxState bounds the bytes of a state in an entry; a larger one is left out
+// and a restart replays from further back.
+const maxState = 512 << 10
+
+type state struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	V                         int
+	Rollouts, Weights         uint64
+	Now                       int64
+	Incarnation               int
+	Committed                 subjects.Step
+	CommitAt                  int64
+	Announced, Served         subjects.PolicyVersion
+	Gap                       int64
+	LastStep, LastRound       subjects.Step
+	Ended                     string
+	Order                     uint64
+	Next                      []uint64
+	Spent                     int
+	Closed                    []uint64
+	Produced, Trained, Unused uint64
+	Dropped                   map[string]uint64
+	Outcomes                  map[string]uint64
+	Groups                    []groupState // open ones have slots, or are external; by order
+	Rounds                    []roundState
+}
+
+type lifeState struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Order         uint64
+	Opened, Clock int64
+	First         uint64
+}
+
+type groupState struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Life    lifeState
+	Kept    bool
+	ID      subjects.GroupID
+	Ordinal uint64
+	Env     int
+	Name    string
+	Unused  int
+	Slots   []slotState1
+	Members []memberState
+}
+
+type slotState1 struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Issued       int64
+	Attempt      int
+	State, Cause uint8
+}
+
+type memberState struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Slot               subjects.Slot
+	Attempt            subjects.Attempt
+	Seq                uint64
+	Index              int
+	Offset, Length     int
+	Checksum           uint32
+	Status             subjects.Status
+	Reward             float64
+	Segments           int
+	Tokens, Longest    int
+	MinVersion, MaxVer subjects.PolicyVersion
+	Masked             bool
+}
+
+type roundState struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Life     lifeState
+	Step     subjects.Step
+	Episodes []episodeState
+}
+
+type episodeState struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Slot     slotState1
+	Seq      uint64
+	Index    int
+	Reward   float64
+	Min, Max subjects.PolicyVersion
+}
+
+// Snapshot is the state as bytes. Equal states give equal bytes.
+func (c *Core) Snapshot() []byte {
+	t := &c.trainer
+	s := state{
+		V: stateVersion, Rollouts: c.rollouts, Weights: c.weights, Now: c.now,
+		Incarnation: t.incarnation, Committed: t.committed, CommitAt: t.commitAt, Announced: t.announced, Served: t.served, Gap: t.gap,
+		LastStep: c.lastStep, LastRound: c.lastRound, Ended: c.ended, Order: c.order, Next: c.next, Spent: c.spent,
+		Closed: c.closed.oldestFirst(), Produced: c.stats.Produced, Trained: c.stats.Trained, Unused: c.stats.EvalUnused,
+		Dropped: textKeys(c.stats.Dropped), Outcomes: textKeys(c.stats.Outcomes),
+	}
+	for _, g := range c.open {
+		s.Groups = append(s.Groups, g.save(false))
+	}
+	for _, g := range c.kept {
+		s.Groups = append(s.Groups, g.save(true))
+	}
+	slices.SortFunc(s.Groups, func(a, b groupState) int {
+		if a.Life.Order < b.Life.Order {
+			return -1
+		}
+		return 1
+	})
+	for _, r := range c.rounds {
+		s.Rounds = append(s.Rounds, r.save())
+	}
+	b, err := subjects.EncodeMessage(&s)
+	if err != nil {
+		panic(err) // of plain numbers and strings, into memory
+	}
+	return b
+}
+
+func textKeys[K ~string](m map[K]uint64) map[string]uint64 {
+	out := make(map[string]uint64, len(m))
+	for k, v := range m {
+		out[string(k)] = v
+	}
+	return out
+}
+
+func (l *lifetime) save() lifeState {
+	return lifeState{Order: l.order, Opened: l.opened, Clock: l.clock, First: l.first}
+}
+
+func (l lifeState) restore() lifetime {
+	return lifetime{order: l.Order, opened: l.Opened, clock: l.Clock, first: l.First}
+}
+
+func (s *slot) save() slotState1 {
+	return slotState1{Issued: s.issued, Attempt: int(s.attempt), State: uint8(s.state), Cause: uint8(s.cause)}
+}
+
+func (s slotState1) restore() slot {
+	return slot{issued: s.Issued, attempt: int16(s.Attempt), state: slotState(s.State), cause: cause(min(int(s.Cause), len(causes)-1))}
+}
+
+func (g *group) save(kept bool) groupState {
+	s := groupState{Life: g.lifetime.save(), Kept: kept, ID: g.id, Ordinal: g.ordinal, Env: g.env, Name: g.name, Unused: g.unused}
+	for i := range g.slots {
+		s.Slots = append(s.Slots, g.slots[i].save())
+	}
+	for _, m := range g.members {
+		s.Members = append(s.Members, memberState{Slot: m.Slot, Attempt: m.Attempt, Seq: m.Seq, Index: m.Index, Offset: m.Offset,
+			Length: m.Length, Checksum: m.Checksum, Status: m.Status, Reward: m.Reward, Segments: m.Segments, Tokens: m.Tokens,
+			Longest: m.Longest, MinVersion: m.MinVersion, MaxVer: m.MaxVersion, Masked: m.Masked})
+	}
+	return s
+}
+
+func (r *round) save() roundState {
+	s := roundState{Life: r.lifetime.save(), Step: r.step}
+	for i := range r.episodes {
+		e := &r.episodes[i]
+		s.Episodes = append(s.Episodes, episodeState{Slot: e.slot.save(), Seq: e.at.Seq, Index: e.at.Index, Reward: e.reward, Min: e.min, Max: e.max})
+	}
+	return s
+}
+
+// Restore is the core after the ledger entry with this state, at its sequence.
+func Restore(cfg Config, supply Supply, b []byte, seq uint64) (*Core, error) {
+	c, err := New(cfg, supply)
+	if err != nil {
+		return nil, err
+	}
+	var s state
+	if err := subjects.DecodeMessage(b, &s); err != nil {
+		return nil, fmt.Errorf("decode grouper state: %w", err)
+	}
+	if s.V != stateVersion || len(s.Next) != len(c.next) {
+		return nil, fmt.Errorf("grouper state of version %d with %d environments; this build reads version %d, the recipe has %d",
+			s.V, len(s.Next), stateVersion, len(c.next))
+	}
+	c.rollouts, c.weights, c.now = s.Rollouts, s.Weights, s.Now
+	c.trainer = trainer{incarnation: s.Incarnation, committed: s.Committed, commitAt: s.CommitAt, announced: s.Announced, served: s.Served, gap: s.Gap}
+	c.lastStep, c.lastRound, c.ended, c.order, c.next, c.spent = s.LastStep, s.LastRound, s.Ended, s.Order, s.Next, s.Spent
+	for _, h := range s.Closed {
+		c.closed.add(h)
+	}
+	c.stats.Produced, c.stats.Trained, c.stats.EvalUnused = s.Produced, s.Trained, s.Unused
+	for k, v := range s.Dropped {
+		c.stats.Dropped[Reason(k)] = v
+	}
+	for k, v := range s.Outcomes {
+		c.stats.Outcomes[subjects.Outcome(k)] = v
+	}
+	for i := range s.Groups {
+		c.restoreGroup(&s.Groups[i])
+	}
+	for i := range s.Rounds {
+		c.restoreRound(&s.Rounds[i])
+	}
+	c.snapshot = seq
+	c.sortLives()
+	return c, nil
+}
+
+func (c *Core) restoreGroup(s *groupState) {
+	g := &group{lifetime: s.Life.restore(), id: s.ID, ordinal: s.Ordinal, env: min(max(s.Env, 0), len(c.live)-1), name: s.Name, unused: s.Unused}
+	for _, m := range s.Members {
+		g.members = append(g.members, subjects.Member{Slot: m.Slot, Attempt: m.Attempt, Seq: m.Seq, Index: m.Index, Offset: m.Offset,
+			Length: m.Length, Checksum: m.Checksum, Status: m.Status, Reward: m.Reward, Segments: m.Segments, Tokens: m.Tokens,
+			Longest: m.Longest, MinVersion: m.MinVersion, MaxVersion: m.MaxVer, Masked: m.Masked})
+	}
+	c.live[g.env]++
+	if s.Kept {
+		c.kept = append(c.kept, g)
+		return
+	}
+	for _, sl := range s.Slots {
+		g.slots = append(g.slots, sl.restore())
+		if st := slotState(sl.State); st == waiting || st == failed {
+			g.pending++
+		}
+		if slotState(sl.State) == failed {
+			c.failed[g] = struct{}{}
+		}
+	}
+	c.open[g.id] = g
+	c.check(g)
+}
+
+func (c *Core) restoreRound(s *roundState) {
+	r := &round{lifetime: s.Life.restore(), step: s.Step}
+	for _, e := range s.Episodes {
+		ep := episode{slot: e.Slot.restore(), at: subjects.Address{Seq: e.Seq, Index: e.Index}, reward: e.Reward, min: e.Min, max: e.Max}
+		if ep.state == waiting || ep.state == failed {
+			r.pending++
+		}
+		r.failed = r.failed || ep.state == failed
+		r.episodes = append(r.episodes, ep)
+	}
+	c.rounds = append(c.rounds, r)
+}
+
+// sortLives rebuilds the queues of what waits to be played and what holds the watermark.
+func (c *Core) sortLives() {
+	var all []*lifetime
+	for _, g := range c.open {
+		all = append(all, &g.lifetime)
+	}
+	for _, r := range c.rounds {
+		all = append(all, &r.lifetime)
+	}
+	for _, l := range all {
+		if l.clock == 0 {
+			c.starting = append(c.starting, l)
+		}
+	}
+	for _, g := range c.kept {
+		all = append(all, &g.lifetime)
+	}
+	for _, l := range all {
+		if l.first > 0 {
+			c.watched = append(c.watched, l)
+		}
+	}
+	slices.SortFunc(c.starting, func(a, b *lifetime) int { return int(a.order) - int(b.order) })
+	slices.SortFunc(c.watched, func(a, b *lifetime) int {
+		if a.first != b.first {
+			return int(a.first) - int(b.first)
+		}
+		return int(a.order) - int(b.order)
+	})
+}

@@ -1,0 +1,140 @@
+package grouper
+
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// Reason is why a trajectory was not trained on.
+type Reason string
+
+// The reasons; those of whole groups are their outcomes.
+const (
+	reasonNone      Reason = ""
+	ReasonFailed    Reason = "failed"
+	ReasonAborted   Reason = "aborted"
+	ReasonRejected  Reason = "rejected"  // by the inspector
+	ReasonDuplicate Reason = "duplicate" // of a slot that was filled
+	ReasonLate      Reason = "late"      // its group had closed
+	ReasonUnknown   Reason = "unknown"   // no such group or slot
+	ReasonSurplus   Reason = "surplus"   // beyond the first GroupSize
+	ReasonOverlong  Reason = "overlong"
+)
+
+func reasonOf(s subjects.Status) Reason {
+	if s == subjects.Aborted {
+		return ReasonAborted
+	}
+	return ReasonFailed
+}
+
+// Stats accounts for every training trajectory: Produced is Trained, plus all
+// of Dropped, plus those of groups that are open or wait for their batch.
+type Stats struct {
+	Produced uint64
+	Trained  uint64
+	Dropped  map[Reason]uint64
+	// Outcomes counts verdicts; a kept group that was dropped later counts twice.
+	Outcomes map[subjects.Outcome]uint64
+	// EvalUnused counts evaluation trajectories that came late or twice.
+	EvalUnused uint64
+}
+
+func (s *Stats) drop(why Reason, n int) {
+	if n > 0 {
+		s.Dropped[why] += uint64(n)
+	}
+}
+
+// Stats is a copy of the account.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Dropped, s.Outcomes = map[Reason]uint64{}, map[subjects.Outcome]uint64{}
+	for k, v := range c.stats.Dropped {
+		s.Dropped[k] = v
+	}
+	for k, v := range c.stats.Outcomes {
+		s.Outcomes[k] = v
+	}
+	return s
+}
+
+// View is the state of a core for people and gauges.
+type View struct {
+	Open      int // groups being played or waiting to be
+	Kept      int // groups waiting for their batch
+	Held      int // trajectories of both
+	InFlight  int // slots handed out without a trajectory
+	Rounds    int // evaluations not finished
+	Committed subjects.Step
+	NextStep  subjects.Step // of the next batch
+	Oldest    int64         // when the oldest open group began to be played, 0: none
+	// Waiting says in words what the next decision waits for.
+	Waiting string
+	// Untouched reports that tasks are out and none of the open groups has a
+	// trajectory; since Opened, when the newest of them was issued.
+	Untouched bool
+	Opened    int64
+}
+
+// View looks at the core.
+func (c *Core) View(now int64) View {
+	v := View{Open: len(c.open), Kept: len(c.kept), Rounds: len(c.rounds), Committed: c.trainer.committed, NextStep: c.lastStep + 1}
+	v.Untouched = len(c.open)+len(c.rounds) > 0
+	var oldest *group
+	for _, g := range c.open {
+		v.Held += len(g.members)
+		v.InFlight += g.pending
+		v.Opened = max(v.Opened, g.opened)
+		v.Untouched = v.Untouched && g.first == 0
+		if g.clock > 0 && (v.Oldest == 0 || g.clock < v.Oldest) {
+			v.Oldest = g.clock
+		}
+		if oldest == nil || g.order < oldest.order {
+			oldest = g
+		}
+	}
+	for _, g := range c.kept {
+		v.Held += len(g.members)
+	}
+	for _, r := range c.rounds {
+		v.InFlight += r.pending
+		v.Untouched = v.Untouched && r.first == 0
+		v.Opened = max(v.Opened, r.opened)
+	}
+	v.Waiting = c.waitsFor(oldest, now)
+	return v
+}
+
+func (c *Core) waitsFor(oldest *group, now int64) string {
+	switch last, known := c.final(); {
+	case c.ended != "":
+		return "nothing: the run has ended (" + c.ended + ")"
+	case known && c.trainer.committed < last:
+		return fmt.Sprintf("the trainer's commit of step %d", c.trainer.committed+1)
+	case *c.cfg.Inspect && c.uninspected():
+		return "inspection"
+	case int64(c.lastStep) >= int64(c.trainer.committed)+1+int64(*c.cfg.MaxStaleness):
+		return fmt.Sprintf("the trainer's commit of step %d", c.trainer.committed+1)
+	case oldest != nil && c.external():
+		return fmt.Sprintf("%d more of group %s", max(0, c.cfg.GroupSize-len(oldest.members)), oldest.id)
+	case oldest != nil:
+		return fmt.Sprintf("%d slots of group %s", oldest.pending, oldest.id)
+	case len(c.rounds) > 0:
+		return fmt.Sprintf("%d episodes of the evaluation at step %d", c.rounds[0].pending, c.rounds[0].step)
+	case !c.external() && c.behind(now):
+		return fmt.Sprintf("an engine to serve version %d", c.trainer.committed)
+	}
+	return "trajectories"
+}
+
+// uninspected reports whether a group could close but for the inspection.
+func (c *Core) uninspected() bool {
+	for g := range c.ready {
+		if c.full(g) && c.newest(g) > c.inspected {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,192 @@
+package grouper
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// closeGroups gives a verdict on every group that is full, hopeless or due.
+func (c *Core) closeGroups(e *subjects.Entry, now int64) {
+	c.checkTimers(now)
+	groups := make([]*group, 0, len(c.ready))
+	for g := range c.ready {
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, byOrder)
+	for _, g := range groups {
+		if items(e) > maxMembers {
+			return
+		}
+		outcome, ok := c.judge(g, now)
+		if !ok {
+			continue
+		}
+		e.Verdicts = append(e.Verdicts, c.verdict(g, outcome, now))
+		_ = c.applyVerdict(&e.Verdicts[len(e.Verdicts)-1]) // of a group that is open
+	}
+}
+
+// checkTimers looks at every clock, if one may have run out.
+func (c *Core) checkTimers(now int64) {
+	if now < c.nextTimer {
+		return
+	}
+	c.nextTimer = math.MaxInt64
+	deadline := int64(c.cfg.GroupDeadline)
+	for _, g := range c.open {
+		if g.due(now, deadline) {
+			c.ready[g] = struct{}{}
+			continue
+		}
+		if g.clock == 0 {
+			continue
+		}
+		c.nextTimer = min(c.nextTimer, g.clock+deadline)
+		if c.cfg.SlotTimeout > 0 {
+			c.timeOut(g, now)
+		}
+	}
+}
+
+// timeOut ends the attempts of a group that nothing came of in time.
+func (c *Core) timeOut(g *group, now int64) {
+	for i := range g.slots {
+		s := &g.slots[i]
+		if s.state != waiting {
+			continue
+		}
+		if end := max(s.issued, g.clock) + int64(c.cfg.SlotTimeout); now < end {
+			c.nextTimer = min(c.nextTimer, end)
+			continue
+		}
+		c.lose(g, subjects.Slot(i), subjects.Attempt(s.attempt), causeTimeout)
+	}
+	c.check(g)
+}
+
+// judge says how a group closes, or that it does not yet.
+func (c *Core) judge(g *group, now int64) (subjects.Outcome, bool) {
+	due, hopeless := g.due(now, int64(c.cfg.GroupDeadline)), c.hopeless(g)
+	switch {
+	case !c.full(g) && !due && !hopeless:
+		delete(c.ready, g) // a rejection opened it again
+		return "", false
+	case len(g.members) < c.cfg.MinGroupSize && hopeless:
+		return subjects.TooFew, true
+	case len(g.members) < c.cfg.MinGroupSize:
+		return subjects.Expired, true
+	case *c.cfg.Inspect && c.newest(g) > c.inspected:
+		return "", false
+	}
+	members := c.members(g)
+	switch {
+	case c.cfg.ZeroVariance != PolicyKeep && c.pointless(members):
+		return subjects.ZeroVariance, true
+	case c.cfg.Stale == PolicyDrop && c.tooStale(&group{members: members}, c.lastStep+1):
+		return subjects.Stale, true
+	case !c.full(g):
+		return subjects.Partial, true
+	}
+	return subjects.Kept, true
+}
+
+// newest is the last ROLLOUTS sequence of the members a group would close with.
+func (c *Core) newest(g *group) (seq uint64) {
+	for _, m := range g.members[:min(len(g.members), c.cfg.GroupSize)] {
+		seq = max(seq, m.Seq)
+	}
+	return seq
+}
+
+// members are the trajectories a group closes with: the first to come, by slot.
+func (c *Core) members(g *group) []subjects.Member {
+	out := slices.Clone(g.members[:min(len(g.members), c.cfg.GroupSize)])
+	slices.SortFunc(out, func(a, b subjects.Member) int { return cmp.Compare(a.Slot, b.Slot) })
+	for i := range out {
+		out[i].Masked = c.cfg.Overlong == PolicyMask && out[i].Status == subjects.Overlong
+	}
+	return out
+}
+
+// pointless reports whether a group teaches nothing: its rewards are equal, or
+// none of it is trained on.
+func (c *Core) pointless(members []subjects.Member) bool {
+	rewards, trained := make([]float64, len(members)), false
+	for i, m := range members {
+		rewards[i] = m.Reward
+		trained = trained || !m.Masked
+	}
+	return !trained || equalRewards(rewards, *c.cfg.ZeroVarianceTolerance)
+}
+
+func (c *Core) tooStale(g *group, step subjects.Step) bool {
+	return staleness(step, g.oldest()) > int64(*c.cfg.MaxStaleness)
+}
+
+func (c *Core) verdict(g *group, o subjects.Outcome, now int64) subjects.Verdict {
+	v := subjects.Verdict{Group: g.id, Outcome: o, Members: c.members(g), Opened: g.opened, Closed: now}
+	v.Unused = g.unused + len(g.members) - len(v.Members)
+	return v
+}
+
+// applyVerdict closes a group, or takes one that was kept out again.
+func (c *Core) applyVerdict(v *subjects.Verdict) error {
+	g := c.open[v.Group]
+	if g == nil {
+		return c.revise(v)
+	}
+	delete(c.open, g.id)
+	delete(c.ready, g)
+	delete(c.failed, g)
+	c.stats.drop(ReasonSurplus, len(g.members)-len(v.Members))
+	c.stats.Outcomes[v.Outcome]++
+	if c.external() {
+		c.closed.add(hashID(g.id))
+	}
+	g.slots, g.members, g.unused = nil, v.Members, v.Unused
+	if !v.Outcome.Trained() {
+		c.discard(g, v.Outcome)
+		return nil
+	}
+	at, _ := slices.BinarySearchFunc(c.kept, g, byOrder)
+	c.kept = slices.Insert(c.kept, at, g)
+	return nil
+}
+
+// discard drops a closed group.
+func (c *Core) discard(g *group, o subjects.Outcome) {
+	c.stats.drop(Reason(o), len(g.members))
+	if o == subjects.ZeroVariance && c.cfg.ZeroVariance == PolicyDrop {
+		c.spent++
+	}
+	c.leave(g)
+}
+
+// leave forgets a group that was dropped or batched.
+func (c *Core) leave(g *group) {
+	g.gone, g.members = true, nil
+	c.live[g.env]--
+}
+
+// revise drops a group that waited for its batch.
+func (c *Core) revise(v *subjects.Verdict) error {
+	for i, g := range c.kept {
+		if g.id == v.Group {
+			c.kept = slices.Delete(c.kept, i, i+1)
+			c.stats.Outcomes[v.Outcome]++
+			c.discard(g, v.Outcome)
+			return nil
+		}
+	}
+	return fmt.Errorf("verdict %s on group %s, which is neither open nor kept", v.Outcome, v.Group)
+}
+
+// dropKept revises the verdict on a kept group.
+func (c *Core) dropKept(e *subjects.Entry, g *group, o subjects.Outcome, now int64) {
+	e.Verdicts = append(e.Verdicts, subjects.Verdict{Group: g.id, Outcome: o, Members: g.members, Unused: g.unused, Opened: g.opened, Closed: now})
+	_ = c.revise(&e.Verdicts[len(e.Verdicts)-1]) // of a group that is kept
+}
