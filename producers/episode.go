@@ -188,7 +188,8 @@ func (e *episode) reset(parent context.Context) (envs.Observation, error) {
 	ctx, cancel := limited(parent, "environment reset", e.cfg.Limits.Step)
 	defer cancel()
 	begun := time.Now()
-	task := envs.Task{Env: e.task.Environment, Seed: e.task.Seed, Rollout: int64(e.task.Sampling.Seed), Data: e.task.Data, MaxTurns: e.setup.MaxTurns}
+	task := envs.Task{Env: e.task.Environment, Seed: e.task.Seed, Rollout: int64(e.task.Sampling.Seed), Data: e.task.Data, MaxTurns: e.setup.MaxTurns,
+		HeldOut: e.task.Kind == subjects.Eval}
 	s, _, err := guard(ctx, e.cfg.Limits.Grace, &e.stats.Leaked, func(s started) { closeLate(s.env) }, func() (s started, err error) {
 		if s.env, err = e.setup.New(); err == nil {
 			s.obs, err = s.env.Reset(ctx, task)

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/envs"
+	"github.com/headrace/headrace/envs/builtin"
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/recipe"
+	"github.com/headrace/headrace/producers/tokenizer"
+	"github.com/headrace/headrace/subjects"
+)
+
+// member is a process that takes part in a run: it knows the run's recipe,
+// from the record on the bus, and everything that follows from it.
+type member struct {
+	run    subjects.Run
+	conn   *bus.Conn
+	record *subjects.RunRecord
+	recipe *recipe.Recipe
+	spec   envs.Spec
+	params json.RawMessage
+	tok    *tokenizer.Words
+	log    zerolog.Logger
+}
+
+// createRecord writes the record of a new run: its recipe, resolved.
+func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe) error {
+	text, err := r.Marshal()
+	if err != nil {
+		return err
+	}
+	data, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return fmt.Errorf("encode recipe: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	record := &subjects.RunRecord{V: 1, Run: run, Created: time.Now().UnixNano(), Version: BuildInfo().Version,
+		Schema: subjects.SchemaVersion, Recipe: data, Hash: hex.EncodeToString(sum[:])}
+	if err := bus.CreateRun(ctx, c, record); errors.Is(err, bus.ErrConflict) {
+		return fmt.Errorf("%w: the bus has a run %s already; go on with it by --resume, or choose another name with --run", ErrRunExists, run)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// join reads the run's record. A process needs a connection and the run's name
+// for it, and nothing else.
+func join(ctx context.Context, c *bus.Conn, run subjects.Run, log zerolog.Logger) (*member, error) {
+	record, err := bus.LookupRun(ctx, c, run)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, fmt.Errorf("no run %s on this bus: `headrace runs` lists what there is", run)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := recipe.Parse("run "+string(run), record.Recipe)
+	if err != nil {
+		return nil, fmt.Errorf("the recipe of run %s is not one this build (%s) can read; it was made by %s: %w", run, BuildInfo().Version, record.Version, err)
+	}
+	m := &member{run: run, conn: c, record: record, recipe: r, spec: builtin.Specs()[r.Environment.Name], log: log}
+	if m.params, err = r.EnvironmentParams(); err != nil {
+		return nil, err
+	}
+	m.tok, err = tokenizer.NewWords(m.spec.Words...)
+	return m, err
+}
+
+// modelConfig is the config.json of the reference model.
+type modelConfig struct {
+	Architecture string  `json:"architecture"`
+	VocabSize    int     `json:"vocab_size"`
+	DModel       int     `json:"d_model"`
+	Layers       int     `json:"layers"`
+	Heads        int     `json:"heads"`
+	DFF          int     `json:"d_ff"`
+	RopeTheta    float64 `json:"rope_theta"`
+	MaxContext   int     `json:"max_context"`
+	PadID        int32   `json:"pad_id"`
+	EOSID        int32   `json:"eos_id"`
+	NormEps      float64 `json:"norm_eps"`
+}
+
+func (m *member) modelConfig() modelConfig {
+	c := &m.recipe.Model
+	return modelConfig{Architecture: "headrace-decoder", VocabSize: m.tok.VocabSize(), DModel: c.DModel, Layers: c.Layers, Heads: c.Heads,
+		DFF: c.DFF, RopeTheta: 1000, MaxContext: c.MaxContext, PadID: m.tok.PadID(), EOSID: m.tok.EOSID(), NormEps: 1e-6}
+}
+
+// writeModel writes the folder that the engines start from: no weights, only
+// what they will look like.
+func (m *member) writeModel(dir string) error {
+	data, err := json.MarshalIndent(m.modelConfig(), "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make model folder: %w", err)
+	}
+	return writeFile(filepath.Join(dir, "config.json"), data)
+}
+
+// yardsticks plays the environment's scripted players on the held-out tasks.
+func (m *member) yardsticks() (map[string]float64, error) {
+	eval := m.recipe.Grouper.WithDefaults().Evaluation
+	if m.spec.Yardsticks == nil || eval.Every == 0 || m.recipe.Dataset.Path != "" {
+		return nil, nil
+	}
+	first := m.recipe.Dataset.WithDefaults(m.recipe.Seed).EvalSeeds.First
+	seeds := make([]int64, eval.Tasks)
+	for i := range seeds {
+		seeds[i] = first + int64(i)
+	}
+	out, err := m.spec.Yardsticks(m.params, seeds)
+	if err != nil {
+		return nil, fmt.Errorf("play the yardsticks: %w", err)
+	}
+	return out, nil
+}

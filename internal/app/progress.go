@@ -1,0 +1,226 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+const (
+	redrawEvery = 500 * time.Millisecond // of the view on a terminal
+	recentSteps = 10                     // over which the view averages
+	barWidth    = 30
+)
+
+// view draws a run's board in place on a terminal.
+type view struct {
+	out   io.Writer
+	board *Board
+	title string
+	hint  string // how another producer joins
+	lines int    // drawn last time
+	quiet bool   // no colour: NO_COLOR
+}
+
+// run redraws until ctx is done, and once more at the end.
+func (v *view) run(ctx context.Context) {
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			v.draw()
+			return
+		case <-tick.C:
+			v.draw()
+		}
+	}
+}
+
+func (v *view) draw() {
+	s := v.board.State()
+	lines := v.render(&s)
+	var b strings.Builder
+	if v.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", v.lines)
+	}
+	for _, l := range lines {
+		b.WriteString("\x1b[2K" + l + "\n")
+	}
+	b.WriteString("\x1b[J")
+	v.lines = len(lines)
+	io.WriteString(v.out, b.String()) //nolint:errcheck // a closed terminal ends the program elsewhere
+}
+
+func (v *view) bold(s string) string {
+	if v.quiet {
+		return s
+	}
+	return "\x1b[1m" + s + "\x1b[0m"
+}
+
+func (v *view) render(s *BoardState) []string {
+	done := s.Committed()
+	lines := []string{
+		v.bold(v.title) + "  " + time.Since(s.Started).Round(time.Second).String(),
+		fmt.Sprintf("step      %s %d/%d", bar(done, s.MaxSteps), done, s.MaxSteps),
+		"reward    " + trainLine(s),
+		"held out  " + evalLine(s),
+		"speed     " + speedLine(s),
+		"freshness " + freshLine(s),
+		"groups    " + groupLine(s),
+		"waiting   " + waitLine(s),
+	}
+	if v.hint != "" {
+		lines = append(lines, "join      "+v.hint)
+	}
+	return lines
+}
+
+func bar(done, total int64) string {
+	if total <= 0 {
+		return ""
+	}
+	full := int(min(done, total) * barWidth / total)
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "]"
+}
+
+func trainLine(s *BoardState) string {
+	reward, ok := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.Reward })
+	if !ok {
+		return "no step yet"
+	}
+	return fmt.Sprintf("%.3f mean of the last %d batches", reward, min(recentSteps, int(s.Committed())))
+}
+
+func evalLine(s *BoardState) string {
+	if len(s.Evals) == 0 {
+		return "not measured yet"
+	}
+	var parts []string
+	for _, e := range s.Evals[max(0, len(s.Evals)-6):] {
+		parts = append(parts, fmt.Sprintf("@%d %.3f (greedy %.3f)", e.Round, e.Sampled, e.Greedy))
+	}
+	return strings.Join(parts, "  ")
+}
+
+func speedLine(s *BoardState) string {
+	per, ok := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.TrainSeconds + f.WaitSeconds })
+	if !ok || per == 0 {
+		return "-"
+	}
+	tokens, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return float64(f.Tokens) })
+	return fmt.Sprintf("%.2f s a step, %s tokens/s, trainer waits %.0f%% of its time", per, count(tokens/per), 100*s.WaitFraction())
+}
+
+func freshLine(s *BoardState) string {
+	mean, ok := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.StalenessMean })
+	if !ok {
+		return "-"
+	}
+	engines := make([]string, 0, len(s.Engines))
+	for name, a := range s.Engines {
+		engines = append(engines, fmt.Sprintf("%s serves %d", name, a.Version))
+	}
+	sort.Strings(engines)
+	return fmt.Sprintf("%.2f steps stale; weights %d published, %s", mean, s.Version, strings.Join(engines, ", "))
+}
+
+func groupLine(s *BoardState) string {
+	parts := []string{fmt.Sprintf("%d issued", s.Issued)}
+	for _, o := range []subjects.Outcome{subjects.Kept, subjects.Partial, subjects.ZeroVariance, subjects.Expired,
+		subjects.TooFew, subjects.Stale, subjects.Cancelled} {
+		if n := s.Outcomes[o]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(o), "_", " ")))
+		}
+	}
+	if s.Retries > 0 {
+		parts = append(parts, fmt.Sprintf("%d slots retried", s.Retries))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// waitLine joins what each role says of itself.
+func waitLine(s *BoardState) string {
+	var parts []string
+	for _, key := range sortedKeys(s.Gauges) {
+		if g := s.Gauges[key]; g.Text != "" {
+			parts = append(parts, g.Role+": "+g.Text)
+		}
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func count(v float64) string {
+	switch {
+	case v >= 1e6:
+		return fmt.Sprintf("%.1fM", v/1e6)
+	case v >= 1e3:
+		return fmt.Sprintf("%.1fk", v/1e3)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+const logEvery = 10 * time.Second // without a terminal, when steps are slow
+
+// logProgress is the view for a log: a line for every evaluation, for every
+// tenth step and, when nothing else was said for a while, for what is waited for.
+func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var evals int
+	var step int64
+	said := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s := board.State()
+		for ; evals < len(s.Evals); evals++ {
+			e := s.Evals[evals]
+			log.Info().Int64("step", int64(e.Round)).Float64("reward", e.Sampled).Float64("greedy", e.Greedy).Int("tasks", e.Tasks).Msg("evaluated")
+			said = time.Now()
+		}
+		if now := s.Committed(); now >= step+recentSteps || (now > step && (step == 0 || time.Since(said) > logEvery)) {
+			step = now
+			logStep(&s, log)
+			said = time.Now()
+		}
+		if time.Since(said) > logEvery {
+			log.Info().Str("waiting", waitLine(&s)).Msg("running")
+			said = time.Now()
+		}
+	}
+}
+
+func logStep(s *BoardState, log zerolog.Logger) {
+	reward, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.Reward })
+	per, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.TrainSeconds + f.WaitSeconds })
+	stale, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.StalenessMean })
+	log.Info().Int64("step", s.Committed()).Int64("of", s.MaxSteps).Float64("reward", round3(reward)).
+		Float64("seconds_a_step", round3(per)).Float64("staleness", round3(stale)).
+		Float64("trainer_wait", round3(s.WaitFraction())).Msg("training")
+}
+
+func round3(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"context"
+
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/envs/builtin"
+	"github.com/headrace/headrace/producers/tokenizer"
+)
+
+// ResolveRecipe is a recipe with every default in place, as YAML.
+func ResolveRecipe(path string) (string, error) {
+	r, err := loadRecipe(path, nil)
+	if err != nil {
+		return "", err
+	}
+	text, err := r.Marshal()
+	return string(text), err
+}
+
+// Demos writes the demonstrations of a recipe's warm start to a file.
+func Demos(ctx context.Context, path, out string, log zerolog.Logger) error {
+	r, err := loadRecipe(path, nil)
+	if err != nil {
+		return err
+	}
+	m := &member{recipe: r, spec: builtin.Specs()[r.Environment.Name], log: log}
+	if m.params, err = r.EnvironmentParams(); err != nil {
+		return err
+	}
+	if m.tok, err = tokenizer.NewWords(m.spec.Words...); err != nil {
+		return err
+	}
+	return m.writeDemos(ctx, out)
+}

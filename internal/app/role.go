@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+// Join is how a role that runs alone finds its run.
+type Join struct {
+	Bus bus.Options
+	Run subjects.Run
+	Log zerolog.Logger
+}
+
+// with connects, reads the run's record and hands both to fn.
+func (j Join) with(ctx context.Context, role string, fn func(*member) error) error {
+	if err := j.Run.Validate(); err != nil {
+		return err
+	}
+	options := j.Bus
+	options.Name, options.Log = "headrace "+role+" "+string(j.Run), j.Log
+	conn, err := bus.Connect(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // what was to be durable is acknowledged by now
+	m, err := join(ctx, conn, j.Run, j.Log)
+	if err != nil {
+		return err
+	}
+	j.Log.Info().Str("run", string(j.Run)).Str("role", role).Msg("joined")
+	return fn(m)
+}
+
+// Produce plays a run's tasks until ctx ends.
+func Produce(ctx context.Context, j Join, o ProduceOptions) error {
+	return j.with(ctx, "produce", func(m *member) error { return m.produce(ctx, o) })
+}
+
+// Group is a run's grouper until ctx ends. Several may run: one decides, the
+// others stand by.
+func Group(ctx context.Context, j Join, writer string) error {
+	return j.with(ctx, "group", func(m *member) error { return m.group(ctx, writer) })
+}
+
+// Bridge feeds a trainer until ctx ends.
+func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
+	o.Weights, o.Checkpoints, o.Demos = absolute(o.Weights), absolute(o.Checkpoints), absolute(o.Demos)
+	return j.with(ctx, "bridge", func(m *member) error {
+		if o.Demos != "" {
+			if err := m.writeDemos(ctx, o.Demos); err != nil {
+				return err
+			}
+		}
+		return m.bridge(ctx, o)
+	})
+}
+
+// Engine keeps one inference engine at the run's newest weights until ctx ends.
+func Engine(ctx context.Context, j Join, o EngineOptions) error {
+	return j.with(ctx, "engine", func(m *member) error { return m.engine(ctx, o) })
+}

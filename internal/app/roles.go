@@ -1,0 +1,182 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/headrace/headrace/envs"
+	"github.com/headrace/headrace/grouper/dataset"
+	group "github.com/headrace/headrace/grouper/service"
+	"github.com/headrace/headrace/producers"
+	"github.com/headrace/headrace/producers/agents"
+	produce "github.com/headrace/headrace/producers/service"
+	"github.com/headrace/headrace/producers/sglang"
+	"github.com/headrace/headrace/producers/sidecar"
+	"github.com/headrace/headrace/producers/tokenizer"
+	"github.com/headrace/headrace/subjects"
+	trainerbridge "github.com/headrace/headrace/trainer-bridge"
+	"github.com/headrace/headrace/trainer-bridge/feed"
+)
+
+// ProduceOptions are what a producer is told beside the run.
+type ProduceOptions struct {
+	Name     string // unique among live producers
+	Episodes int    // played at once; 0: the recipe's
+}
+
+func (m *member) produce(ctx context.Context, o ProduceOptions) error {
+	cfg, err := m.player(o.Name)
+	if err != nil {
+		return err
+	}
+	p := &m.recipe.Producer
+	slots := o.Episodes
+	if slots == 0 {
+		slots = p.Episodes
+	}
+	return produce.Run(ctx, m.conn, produce.Config{Run: m.run, Player: cfg, Slots: slots, Drain: p.DrainTimeout, Log: m.log})
+}
+
+// player furnishes episodes as the recipe says.
+func (m *member) player(name string) (producers.Config, error) {
+	template, err := tokenizer.NewChatML(m.tok, m.spec.Tools...)
+	if err != nil {
+		return producers.Config{}, err
+	}
+	e := &m.recipe.Environment
+	system := e.System
+	if system == "" {
+		system = m.spec.System
+	}
+	agent, err := agents.New(agents.Kind(e.Agent), system)
+	if err != nil {
+		return producers.Config{}, err
+	}
+	p := &m.recipe.Producer
+	return producers.Config{
+		Producer: name, Tokenizer: m.tok, Template: template, Log: m.log,
+		Environments: map[string]producers.Setup{e.Name: {
+			New:   func() (envs.Environment, error) { return m.spec.New(m.params) },
+			Agent: agent, MaxTurns: e.MaxTurns,
+		}},
+		Limits: producers.Limits{Call: p.CallTimeout, Step: p.StepTimeout, Episode: p.EpisodeTimeout, Tokens: m.recipe.Model.MaxContext},
+	}, nil
+}
+
+// writeDemos plays the warm start's demonstrations into a file, unless it is
+// there or none are wanted.
+func (m *member) writeDemos(ctx context.Context, file string) error {
+	if m.recipe.Trainer.WarmStart.Steps == 0 {
+		return nil
+	}
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	cfg, err := m.player("demonstrator")
+	if err != nil {
+		return err
+	}
+	cfg.Policy = noPolicy{}
+	player, err := producers.New(cfg)
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(file + ".tmp")
+	if err != nil {
+		return fmt.Errorf("write demonstrations: %w", err)
+	}
+	defer out.Close()
+	d := &m.recipe.Demonstrations
+	err = player.Demonstrate(ctx, out, producers.DemoConfig{Environment: m.recipe.Environment.Name, Episodes: d.Episodes,
+		FirstSeed: d.FirstSeed, Skill: d.Skill, Seed: m.recipe.Seed})
+	if err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("write demonstrations: %w", err)
+	}
+	return os.Rename(out.Name(), file)
+}
+
+// noPolicy stands where a player that only demonstrates needs one.
+type noPolicy struct{}
+
+func (noPolicy) Generate(context.Context, producers.Request) (producers.Completion, error) {
+	return producers.Completion{}, producers.ErrNoEngine
+}
+
+func (m *member) group(ctx context.Context, writer string) error {
+	eval := m.recipe.Grouper.WithDefaults().Evaluation
+	tasks := 0
+	if eval.Every > 0 {
+		tasks = eval.Tasks
+	}
+	data, err := dataset.Open(m.recipe.Dataset, tasks, m.recipe.Seed)
+	if err != nil {
+		return err
+	}
+	s := &m.recipe.Sampling
+	return group.Run(ctx, group.Config{
+		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Dataset: data, Environment: m.recipe.Environment.Name,
+		Sampling: subjects.Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK, MaxNewTokens: s.MaxNewTokens, Seed: uint64(m.recipe.Seed)},
+		Writer:   writer, Log: m.log,
+	})
+}
+
+// BridgeOptions are what a bridge is told beside the run.
+type BridgeOptions struct {
+	Listen      []string // "unix:/path" or "tcp:host:port"
+	Weights     string   // folder the trainer publishes weights in
+	Checkpoints string
+	Demos       string
+	Token       string // what a trainer over TCP must show
+}
+
+func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
+	trainer := m.recipe.Trainer
+	if len(trainer.Buckets) == 0 {
+		trainer.Buckets = m.recipe.Bridge.WithDefaults().Buckets
+	}
+	trainerJSON, err := json.Marshal(trainer)
+	if err != nil {
+		return err
+	}
+	modelJSON, err := json.Marshal(m.modelConfig())
+	if err != nil {
+		return err
+	}
+	paths := feed.Paths{Weights: o.Weights, Checkpoints: o.Checkpoints}
+	if m.recipe.Trainer.WarmStart.Steps > 0 {
+		paths.Demos = o.Demos
+	}
+	return trainerbridge.Run(ctx, trainerbridge.Config{
+		Conn: m.conn, Run: m.run, Listen: o.Listen, Layout: m.recipe.Bridge, Vocab: m.tok.VocabSize(),
+		Trainer: trainerJSON, Model: modelJSON, Paths: paths, MaxSteps: subjects.Step(m.recipe.Trainer.Steps),
+		Token: o.Token, Inspect: true, Log: m.log,
+	})
+}
+
+// EngineOptions are what a sidecar is told beside the run.
+type EngineOptions struct {
+	Name string // in the run's registry
+	URL  string // of the engine
+}
+
+func (m *member) engine(ctx context.Context, o EngineOptions) error {
+	return sidecar.Run(ctx, m.conn, sidecar.Config{Run: m.run, Engine: o.Name, URL: o.URL,
+		Pause: sglang.PauseMode(m.recipe.Engine.Pause), Log: m.log})
+}
+
+// absolute makes a path independent of the working folder, for another process.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

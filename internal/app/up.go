@@ -1,0 +1,291 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/recipe"
+	"github.com/headrace/headrace/subjects"
+)
+
+// UpOptions are what `headrace up` is told.
+type UpOptions struct {
+	// Recipe is the recipe's file, or the folder that holds its recipe.yaml.
+	Recipe string
+	// Run names the run; empty: after the recipe, with the next free number.
+	Run string
+	// Root is the folder that run folders are in.
+	Root string
+	// Resume goes on with a run from its last checkpoint.
+	Resume bool
+	// Seed replaces the recipe's; nil keeps it.
+	Seed *int64
+	// Port the embedded server listens on, loopback only; 0: any free one.
+	Port int
+	// Python is the interpreter of trainer and engine; empty: see [findPython].
+	Python string
+	// Summary is the path, without extension, of a further copy of the summary.
+	Summary string
+	// Began is when the user typed the command; zero: now.
+	Began time.Time
+	// Terminal, when set, shows a live view; otherwise progress is logged.
+	Terminal io.Writer
+	Log      zerolog.Logger
+}
+
+// ErrInterrupted is returned by Up after a drain that the user asked for.
+var ErrInterrupted = errors.New("interrupted")
+
+// up is one `headrace up`: every role of a run in one process.
+type up struct {
+	o      UpOptions
+	log    zerolog.Logger
+	recipe *recipe.Recipe
+	run    subjects.Run
+	dir    runDir
+	python string
+	view   *view
+	board  *Board
+	parts  *stack
+	member *member
+	// trained is closed when the trainer has ended by itself.
+	trained chan struct{}
+}
+
+// Up runs a recipe to its end and returns what came of it. When ctx ends it
+// drains: episodes are handed back, the trainer saves a checkpoint, and the
+// error is ErrInterrupted.
+func Up(ctx context.Context, o UpOptions) (*Summary, error) {
+	u := &up{o: o, log: o.Log, trained: make(chan struct{})}
+	if u.o.Began.IsZero() {
+		u.o.Began = time.Now()
+	}
+	if err := u.prepare(ctx); err != nil {
+		return nil, err
+	}
+	u.parts = newStack(u.log)
+	defer u.parts.stop()
+	if err := u.startBus(ctx); err != nil {
+		return nil, err
+	}
+	stopShowing := u.show()
+	defer stopShowing()
+	if err := u.startRoles(ctx); err != nil {
+		return nil, err
+	}
+	err := u.wait(ctx)
+	u.parts.stop()
+	stopShowing()
+	return u.finish(err)
+}
+
+// prepare finds everything that can be found before anything is started.
+func (u *up) prepare(ctx context.Context) (err error) {
+	if u.recipe, err = loadRecipe(u.o.Recipe, u.o.Seed); err != nil {
+		return err
+	}
+	if u.python, err = findPython(ctx, u.o.Python); err != nil {
+		return err
+	}
+	u.run, u.dir, err = openRun(u.o.Root, u.recipe.Name, u.o.Run, u.o.Resume)
+	return err
+}
+
+// startBus starts the embedded server, connects, and makes or checks the run.
+func (u *up) startBus(ctx context.Context) error {
+	server, err := bus.StartServer(ctx, bus.ServerOptions{
+		StoreDir: u.dir.store(), Port: u.o.Port, Sync: u.recipe.Bus.Sync, CredentialsFile: u.dir.credentials(), Log: u.log,
+	})
+	if err != nil {
+		return err
+	}
+	u.parts.start("server", func(ctx context.Context) error {
+		<-ctx.Done()
+		server.Shutdown()
+		return nil
+	})
+	options := server.Options()
+	options.Name, options.Log = "headrace up "+string(u.run), u.log
+	conn, err := bus.Connect(ctx, options)
+	if err != nil {
+		return err
+	}
+	u.parts.start("connection", func(ctx context.Context) error {
+		<-ctx.Done()
+		return conn.Close()
+	})
+	if err := u.enter(ctx, conn); err != nil {
+		return err
+	}
+	u.board = NewBoard(u.o.Began, int64(u.member.recipe.Trainer.Steps))
+	u.parts.start("board", func(ctx context.Context) error { return watch(ctx, conn, u.run, u.board) })
+	u.log.Info().Str("run", string(u.run)).Str("folder", string(u.dir)).Str("bus", server.URL()).Msg("run is up")
+	return nil
+}
+
+// enter makes the run's streams and record, or, when resuming, takes the
+// recipe from the record: a run never changes its rules half-way.
+func (u *up) enter(ctx context.Context, conn *bus.Conn) error {
+	if err := bus.EnsureStreams(ctx, conn, u.run, subjects.StreamOptions{}); err != nil {
+		return err
+	}
+	if !u.o.Resume {
+		if err := createRecord(ctx, conn, u.run, u.recipe); err != nil {
+			return err
+		}
+	}
+	m, err := join(ctx, conn, u.run, u.log)
+	u.member = m
+	return err
+}
+
+// show starts the live view or the progress log; the returned function ends
+// it, once.
+func (u *up) show() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if u.o.Terminal == nil {
+			logProgress(ctx, u.board, u.log)
+			return
+		}
+		u.view.run(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// startRoles starts every role, those that feed others first.
+func (u *up) startRoles(ctx context.Context) error {
+	m := u.member
+	if err := m.writeModel(u.dir.model()); err != nil {
+		return err
+	}
+	u.parts.start("grouper", func(ctx context.Context) error { return m.group(ctx, "up") })
+	for i := range m.recipe.Engine.Count {
+		if err := u.startEngine(i); err != nil {
+			return err
+		}
+	}
+	u.parts.start("bridge", func(ctx context.Context) error {
+		return m.bridge(ctx, BridgeOptions{Listen: []string{"unix:" + u.dir.feed()}, Weights: u.dir.weights(), Checkpoints: u.dir.checkpoints(), Demos: u.dir.demos()})
+	})
+	if err := m.writeDemos(ctx, u.dir.demos()); err != nil {
+		return err
+	}
+	u.startTrainer()
+	u.parts.start("producer", func(ctx context.Context) error { return m.produce(ctx, ProduceOptions{Name: "local"}) })
+	return nil
+}
+
+// childRestarts is how many deaths in a row of a Python process are answered.
+const childRestarts = 5
+
+func (u *up) child(name string, args ...string) *child {
+	return &child{name: name, python: u.python, args: args, dir: u.dir.logs(), log: u.log, restarts: childRestarts,
+		env: []string{"PYTHONUNBUFFERED=1"}}
+}
+
+func (u *up) startTrainer() {
+	c := u.child("trainer", "-m", "headrace.trainer", "--feed", "unix:"+u.dir.feed(), "--exit-with-parent")
+	u.parts.start("trainer", func(ctx context.Context) error {
+		err := c.run(ctx)
+		if err == nil {
+			close(u.trained)
+		}
+		return err
+	})
+}
+
+func (u *up) startEngine(i int) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("engine-%d", i)
+	e := &u.member.recipe.Engine
+	c := u.child(name, "-m", "headrace.engine", "--model-path", u.dir.model(), "--host", "127.0.0.1", "--port", fmt.Sprint(port),
+		"--slots", fmt.Sprint(e.Slots), "--context", fmt.Sprint(u.member.recipe.Model.MaxContext), "--exit-with-parent")
+	u.parts.start(name, c.run)
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	u.parts.start(name+" sidecar", func(ctx context.Context) error {
+		return u.member.engine(ctx, EngineOptions{Name: name, URL: url})
+	})
+	return nil
+}
+
+// wait returns nil when the run has ended, or why it stopped.
+func (u *up) wait(ctx context.Context) error {
+	select {
+	case <-u.trained:
+		return u.awaitEnd(ctx)
+	case <-u.parts.failed:
+		return u.parts.err
+	case <-ctx.Done():
+		u.log.Info().Msg("stopping: the trainer saves a checkpoint, episodes are handed back (a second Ctrl-C kills)")
+		return ErrInterrupted
+	}
+}
+
+// endPatience is how long the board may take to read the ledger's last entry.
+const endPatience = 5 * time.Second
+
+func (u *up) awaitEnd(ctx context.Context) error {
+	deadline := time.After(endPatience)
+	for u.board.State().End == "" {
+		select {
+		case <-deadline:
+			return errors.New("the trainer ended before the run did; its log is in " + u.dir.logs())
+		case <-ctx.Done():
+			return ErrInterrupted
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// finish writes the summary of a run that ended; otherwise it says how to go on.
+func (u *up) finish(err error) (*Summary, error) {
+	if err != nil {
+		if errors.Is(err, ErrInterrupted) {
+			return nil, fmt.Errorf("%w at step %d: go on with `headrace up %s --run %s --resume`", err, u.board.steps(), u.o.Recipe, u.run)
+		}
+		return nil, fmt.Errorf("%w (the run is kept: go on with `headrace up %s --run %s --resume`)", err, u.o.Recipe, u.run)
+	}
+	state := u.board.State()
+	s := summarize(&state, u.o.Began, time.Now())
+	s.Run, s.Recipe, s.Seed = string(u.run), u.recipe.Name, int64(u.member.recipe.Seed)
+	s.Yardsticks, err = u.member.yardsticks()
+	if err != nil {
+		return nil, err
+	}
+	for _, base := range []string{u.dir.path("summary"), u.o.Summary} {
+		if base == "" {
+			continue
+		}
+		if err := s.save(base); err != nil {
+			return nil, err
+		}
+	}
+	return &s, nil
+}
+
+func (b *Board) steps() int64 {
+	s := b.State()
+	return s.Committed()
+}
+
+// loadRecipe reads a recipe from its file or folder.
+func loadRecipe(path string, seed *int64) (*recipe.Recipe, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path += "/recipe.yaml"
+	}
+	return recipe.LoadSeed(path, seed)
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headrace/headrace/internal/app"
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+// joinFlags are the flags of every command that finds a run on a bus.
+type joinFlags struct {
+	bus bus.Options
+	run string
+}
+
+func (j *joinFlags) busFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&j.bus.URL, "url", "", "NATS server, or several with commas (default: NATS_URL, the nats context, nats://127.0.0.1:4222)")
+	f.StringVar(&j.bus.Creds, "creds", "", "NATS credentials file (default: NATS_CREDS)")
+	f.StringVar(&j.bus.Context, "context", "", "context of the nats CLI (default: NATS_CONTEXT, the selected one)")
+	f.StringVar(&j.bus.CredentialsFile, "credentials", "", "nats.json in the folder of a run that `headrace up` plays on this machine")
+}
+
+func (j *joinFlags) flags(c *cobra.Command) {
+	j.busFlags(c)
+	c.Flags().StringVar(&j.run, "run", os.Getenv("HEADRACE_RUN"), "name of the run")
+}
+
+func (j *joinFlags) join(e *env) (app.Join, error) {
+	if j.run == "" {
+		return app.Join{}, usageError{fmt.Errorf("which run? name it with --run (`headrace runs` lists them)")}
+	}
+	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Log: e.log}, nil
+}
+
+// instance is a name for this process that no other live one has.
+func instance(role string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r < 128 && subjects.ValidToken(string(r)) {
+			return r
+		}
+		return '-'
+	}, host)
+	return fmt.Sprintf("%s-%.30s-%d", role, clean, os.Getpid())
+}
+
+func newProduce(e *env) *cobra.Command {
+	var j joinFlags
+	var o app.ProduceOptions
+	c := &cobra.Command{
+		Use: "produce", Short: "Join a live run as a producer: lease tasks, play episodes, publish trajectories", Args: exactArgs(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			join, err := j.join(e)
+			if err != nil {
+				return err
+			}
+			return app.Produce(c.Context(), join, o)
+		},
+	}
+	j.flags(c)
+	c.Flags().StringVar(&o.Name, "name", instance("producer"), "name of this producer, unique among live ones")
+	c.Flags().IntVar(&o.Episodes, "episodes", 0, "episodes played at once (default: the recipe's)")
+	return c
+}
+
+func newGroup(e *env) *cobra.Command {
+	var j joinFlags
+	var writer string
+	c := &cobra.Command{
+		Use: "group", Short: "Be a run's grouper: issue tasks, assemble groups, cut batches", Args: exactArgs(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			join, err := j.join(e)
+			if err != nil {
+				return err
+			}
+			return app.Group(c.Context(), join, writer)
+		},
+	}
+	j.flags(c)
+	c.Flags().StringVar(&writer, "name", instance("grouper"), "name of this grouper in the ledger")
+	return c
+}
+
+func newBridge(e *env) *cobra.Command {
+	var j joinFlags
+	var o app.BridgeOptions
+	c := &cobra.Command{
+		Use: "bridge", Short: "Feed a run's batches to a trainer", Args: exactArgs(0, "no argument"),
+		Long: `Feed a run's batches to a trainer, over a Unix socket with shared memory or over TCP.
+A trainer that comes over TCP must show the token in HEADRACE_FEED_TOKEN, if it is set.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			join, err := j.join(e)
+			if err != nil {
+				return err
+			}
+			o.Token = os.Getenv("HEADRACE_FEED_TOKEN")
+			return app.Bridge(c.Context(), join, o)
+		},
+	}
+	j.flags(c)
+	f := c.Flags()
+	f.StringSliceVar(&o.Listen, "listen", []string{"unix:feed.sock"}, "where the trainer connects: unix:PATH or tcp:HOST:PORT; may be given twice")
+	f.StringVar(&o.Weights, "weights", "weights", "folder that the trainer publishes weights in; engines must see it under the same path")
+	f.StringVar(&o.Checkpoints, "checkpoints", "checkpoints", "folder of the trainer's checkpoints")
+	f.StringVar(&o.Demos, "demos", "", "file of the warm start's demonstrations; made if it is not there")
+	return c
+}
+
+func newEngine(e *env) *cobra.Command {
+	var j joinFlags
+	var o app.EngineOptions
+	c := &cobra.Command{
+		Use: "engine", Short: "Stand beside an inference engine: load every new version of the weights into it", Args: exactArgs(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			join, err := j.join(e)
+			if err != nil {
+				return err
+			}
+			return app.Engine(c.Context(), join, o)
+		},
+	}
+	j.flags(c)
+	c.Flags().StringVar(&o.Name, "name", instance("engine"), "name of the engine in the run's registry")
+	c.Flags().StringVar(&o.URL, "engine-url", "http://127.0.0.1:30000", "where the engine serves SGLang's API, as producers reach it")
+	return c
+}
