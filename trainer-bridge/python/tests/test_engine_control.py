@@ -1,9 +1,11 @@
 """Weight updates, pauses and aborts, with the device held between chosen calls."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from headrace import model, weights
+from headrace.engine.scheduler import NOT_FINITE
 from tests.enginerig import CFG, SIZES, Rig, fresh, logprobs, params, trainer_logprobs
 
 PROMPT = [5, 6, 7, 8, 9]
@@ -22,22 +25,31 @@ def _rig() -> Rig:
     return fresh()
 
 
-def pause_after(rig: Rig, calls: int, mode: str) -> None:
-    """Let `calls` device calls pass, the last of them with the pause already asked for."""
-    rig.gate.allow(calls - 1)
-    counters = rig.engine.scheduler.counters
-    rig.until(lambda: counters.calls >= calls_before(rig) + calls)
-    asked = rig.call(rig.engine.pause(mode))
-    rig.gate.allow(1)
-    asked.result(60)
+class Held:
+    """The engine with its device behind a closed gate."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._first = rig.engine.scheduler.counters.calls
+
+    def wait_for_call(self, number: int) -> None:
+        """Wait until call `number` (from 1) has been planned; it stands before the gate."""
+        counters = self._rig.engine.scheduler.counters
+        self._rig.until(lambda: counters.calls >= self._first + number)
+
+    def pause_after(self, calls: int, mode: str) -> None:
+        """Let `calls` device calls pass, the last of them with the pause already asked for."""
+        self._rig.gate.allow(calls - 1)
+        self.wait_for_call(calls)
+        asked = self._rig.call(self._rig.engine.pause(mode))
+        self._rig.gate.allow(1)
+        asked.result(60)
 
 
-def calls_before(rig: Rig) -> int:
-    return rig.marked  # type: ignore[attr-defined]
-
-
-def mark(rig: Rig) -> None:
-    rig.marked = rig.engine.scheduler.counters.calls  # type: ignore[attr-defined]
+@contextlib.contextmanager
+def held(rig: Rig) -> Iterator[Held]:
+    with rig.gate.closed():
+        yield Held(rig)
 
 
 def spans(answer: Any) -> list[tuple[str, int, int]]:
@@ -46,10 +58,9 @@ def spans(answer: Any) -> list[tuple[str, int, int]]:
 
 def swapped(rig: Rig, mode: str) -> Any:
     """Answer of 20 greedy tokens whose weights change from 1 to 2 after two calls (8 tokens)."""
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(PROMPT, max_new_tokens=20, temperature=0)
-        pause_after(rig, 2, mode)
+        device.pause_after(2, mode)
         update = rig.update(2)
     assert update["num_paused_requests"] == 1
     assert not answer.done()
@@ -101,10 +112,9 @@ def test_retracted_sequence_is_recomputed_with_the_new_weights(rig: Rig) -> None
 
 def test_retracting_without_new_weights_changes_nothing(rig: Rig) -> None:
     whole = rig.generate(PROMPT, max_new_tokens=20)
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(PROMPT, max_new_tokens=20)
-        pause_after(rig, 2, "retract")
+        device.pause_after(2, "retract")
         assert rig.post("/flush_cache")[0] == 200
     rig.post("/continue_generation")
     assert answer.result(60)["output_ids"] == whole["output_ids"]
@@ -113,10 +123,9 @@ def test_retracting_without_new_weights_changes_nothing(rig: Rig) -> None:
 
 def test_prompt_read_by_old_weights_is_read_again(rig: Rig) -> None:
     prompt = [3 + i % 50 for i in range(40)]  # three chunks: nothing sampled after two
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(prompt, max_new_tokens=4)
-        pause_after(rig, 2, "in_place")
+        device.pause_after(2, "in_place")
         rig.update(2)
     rig.post("/continue_generation")
     assert spans(answer.result(60)) == [("2", 0, 4)]
@@ -125,10 +134,9 @@ def test_prompt_read_by_old_weights_is_read_again(rig: Rig) -> None:
 
 
 def test_update_without_a_pause_waits_for_the_call_in_flight(rig: Rig) -> None:
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(PROMPT, max_new_tokens=20)
-        rig.until(lambda: rig.engine.scheduler.counters.calls == calls_before(rig) + 1)
+        device.wait_for_call(1)
         loading = rig.call(rig.engine.load(str(rig.saved(2)), "2"))
         rig.until(lambda: rig.engine._between)
         assert rig.engine.served is not None
@@ -188,10 +196,9 @@ def test_bad_weights_are_refused_and_the_old_ones_serve(
 
 
 def test_pause_abort_ends_requests_and_new_ones_wait(rig: Rig) -> None:
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(PROMPT, max_new_tokens=20)
-        pause_after(rig, 2, "abort")
+        device.pause_after(2, "abort")
         finish = answer.result(60)["meta_info"]["finish_reason"]
         assert finish["type"] == "abort"
         assert len(answer.result()["output_ids"]) == 8
@@ -211,10 +218,9 @@ def test_abort_request_ends_those_whose_id_begins_so(rig: Rig) -> None:
 
 
 def test_abort_during_a_call_answers_at_once_and_frees_the_slot_after_it(rig: Rig) -> None:
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(PROMPT)
-        rig.until(lambda: rig.engine.scheduler.counters.calls == calls_before(rig) + 1)
+        device.wait_for_call(1)
         assert rig.post("/abort_request", {"abort_all": True})[0] == 200
         assert answer.result(60)["output_ids"] == []
         assert len(rig.engine.scheduler.slots) == SIZES.slots - 1
@@ -241,10 +247,9 @@ def test_a_client_that_goes_away_aborts_its_request(rig: Rig, stream: bool) -> N
 
 
 def test_flush_is_refused_while_requests_run(rig: Rig) -> None:
-    with rig.gate.closed():
-        mark(rig)
+    with held(rig) as device:
         answer = rig.generate_in_background(PROMPT)
-        pause_after(rig, 1, "in_place")
+        device.pause_after(1, "in_place")
         assert rig.post("/flush_cache")[0] == 400
     rig.post("/continue_generation")
     assert len(answer.result(60)["output_ids"]) == 8
@@ -267,6 +272,22 @@ def test_requests_of_a_failed_device_call_end_and_the_engine_goes_on(rig: Rig, m
     finish = rig.generate(PROMPT)["meta_info"]["finish_reason"]
     assert finish == {"type": "abort", "message": "device call failed: out of memory"}
     assert len(rig.generate(PROMPT)["output_ids"]) == 8
+
+
+def test_weights_that_overflow_end_requests_and_leave_no_trace(rig: Rig) -> None:
+    want = rig.generate(PROMPT)["output_ids"]
+    huge = {k: v * 1e25 if ".attn." in k else v for k, v in params(1).items()}
+    path, _ = weights.save(rig.root, f"v{len(list(rig.root.iterdir())):06d}-9", huge, CFG)
+    body = {"model_path": str(path), "weight_version": "huge"}
+    assert rig.post("/update_weights_from_disk", body)[0] == 200
+    body = rig.body([PROMPT] * SIZES.slots)  # every slot
+    for answer in rig.post("/generate", body)[1]:
+        finish = answer["meta_info"]["finish_reason"]
+        assert finish == {"type": "abort", "message": NOT_FINITE}
+        assert answer["output_ids"] == []
+    rig.update(1)
+    for answer in rig.post("/generate", body)[1]:
+        assert answer["output_ids"] == want
 
 
 def test_more_requests_than_slots_are_all_served(rig: Rig) -> None:

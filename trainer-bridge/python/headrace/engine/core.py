@@ -19,7 +19,7 @@ from headrace import weights
 from headrace.engine.batch import Sizes
 from headrace.engine.device import Device
 from headrace.engine.request import Request
-from headrace.engine.scheduler import Plan, Scheduler
+from headrace.engine.scheduler import Scheduler
 from headrace.model import ModelConfig, Params
 
 T = TypeVar("T")
@@ -96,19 +96,19 @@ class Engine:
             )
         except Exception as e:  # the device gave up on a call: its requests end, the engine goes on
             log.exception("device call failed")
-            await self._recover(plan, e)
+            self.scheduler.fail(plan, f"device call failed: {e}")
+            await self._clear_cache()
         else:
-            self.scheduler.apply(plan, ids, logprobs, served.version)
+            if not self.scheduler.apply(plan, ids, logprobs, served.version):
+                log.error("weights %s give logprobs that are not finite", served.version)
+                await self._clear_cache()
         finally:
             self.device_seconds += time.monotonic() - self._call_started
             self._call_started = None
         return True
 
-    async def _recover(self, plan: Plan, error: Exception) -> None:
-        """Abort the requests of a failed call and compute all others anew: the cache is lost."""
-        for request in plan.rows:
-            request.in_flight = False
-            self.scheduler.abort(request, f"device call failed: {error}")
+    async def _clear_cache(self) -> None:
+        """Start over with an empty cache; what was running is computed anew."""
         self.scheduler.retract()
         self.scheduler.new_epoch()
         await self._on_device(self._device.clear)

@@ -17,6 +17,8 @@ from headrace.engine.batch import Batch, Sizes
 from headrace.engine.request import Request
 from headrace.engine.slots import SlotPool
 
+NOT_FINITE = "the model gave a logprob that is not finite"
+
 
 @dataclasses.dataclass
 class Plan:
@@ -107,8 +109,13 @@ class Scheduler:
         self.running[request] = None
         return len(tokens)
 
-    def apply(self, plan: Plan, ids: np.ndarray, logprobs: np.ndarray, version: str) -> None:
-        """Take in what weights `version` made of a plan: ids and logprobs [R, steps]."""
+    def apply(self, plan: Plan, ids: np.ndarray, logprobs: np.ndarray, version: str) -> bool:
+        """Take in what weights `version` made of a plan: ids and logprobs [R, steps].
+
+        False if a logprob is not finite. Its request is aborted, and the caller must clear the
+        cache: numbers like that spread to whatever uses the slot later.
+        """
+        sound = True
         results = zip(ids.tolist(), logprobs.tolist(), strict=True)
         for request, count, (row, lps) in zip(plan.rows, plan.counts, results, strict=False):
             request.in_flight = False
@@ -116,14 +123,25 @@ class Scheduler:
                 self._leave(request, keep=False)
                 continue
             made = row.index(-1) if row[-1] == -1 else len(row)
-            self._extend(request, count, row[:made], lps[:made], version)
+            if all(map(math.isfinite, lps[:made])):
+                self._extend(request, count, row[:made], lps[:made], version)
+            else:
+                sound = False
+                self._abort(request, NOT_FINITE)
+        return sound
+
+    def fail(self, plan: Plan, message: str) -> None:
+        """Abort the requests of a plan whose call failed; the caller must clear the cache."""
+        for request in plan.rows:
+            request.in_flight = False
+            if request.finish is None:
+                self._abort(request, message)
+            else:
+                self._leave(request, keep=False)
 
     def _extend(
         self, request: Request, count: int, ids: list[int], logprobs: list[float], version: str
     ) -> None:
-        if not all(map(math.isfinite, logprobs)):
-            self._abort(request, "the model gave a logprob that is not finite")
-            return
         taken = request.append(ids, logprobs, version)
         request.filled += count + max(taken - 1, 0)  # the last token sampled was not run
         self.counters.generated_tokens += taken
