@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import http.client
 import json
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -68,6 +70,7 @@ class Rig:
     def __init__(self, sizes: Sizes = SIZES) -> None:
         self.gate = Gate()
         self.root = Path(tempfile.mkdtemp(prefix="enginerig-"))
+        atexit.register(shutil.rmtree, self.root, ignore_errors=True)
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
         self.engine, self.port = self.call(self._start(sizes)).result()
