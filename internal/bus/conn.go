@@ -15,7 +15,7 @@ import (
 const (
 	dialTimeout   = 5 * time.Second
 	answerTimeout = 15 * time.Second // a synced write on a loaded disk takes seconds
-	drainTimeout  = 5 * time.Second
+	closeTimeout  = 5 * time.Second
 	writeBuffer   = 256 << 10 // one bundle, one write
 )
 
@@ -89,7 +89,6 @@ func (c *Conn) options() []nats.Option {
 		nats.ReconnectBufSize(-1), // what cannot be sent now fails now; retries are ours, with an id
 		nats.PingInterval(20 * time.Second),
 		nats.MaxPingsOutstanding(3),
-		nats.DrainTimeout(drainTimeout),
 		nats.WriteBufferSize(writeBuffer),
 		nats.PermissionErrOnSubscribe(true),
 		nats.IgnoreAuthErrorAbort(), // credentials may rotate under a live connection
@@ -175,22 +174,19 @@ func (c *Conn) JS() jetstream.JetStream { return c.js }
 // MaxPayload is the largest message the server takes, headers included, in bytes.
 func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
 
-// Close drains the connection, within five seconds.
+// Close sends what was published and closes the connection, within five
+// seconds. Close publishers, followers and leases first.
 func (c *Conn) Close() error {
-	timer := time.NewTimer(drainTimeout)
-	defer timer.Stop()
-	if err := c.nc.Drain(); err != nil {
-		c.nc.Close()
-		if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionReconnecting) {
-			err = nil
-		}
-		return err
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var err error
+	if c.isUp() { // no Drain: it polls, and there is nothing to wait for but the write buffer
+		err = c.nc.FlushWithContext(ctx)
 	}
-	select {
-	case <-c.closed:
-	case <-timer.C:
-		c.nc.Close()
-		<-c.closed
+	c.nc.Close()
+	<-c.closed
+	if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionReconnecting) {
+		return nil
 	}
-	return nil
+	return classify("close", "connection", err)
 }

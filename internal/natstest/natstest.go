@@ -17,7 +17,10 @@ import (
 func init() { ats.Register() }
 
 // InProcess starts a server that does not listen, with its store in a
-// temporary folder. Inside a synctest bubble its clock is the bubble's.
+// temporary folder. Inside a synctest bubble its clock is the bubble's; there do
+// not call the client library's Flush, FlushTimeout, Request, NextMsg or Drain:
+// they share timers with what runs outside (FlushWithContext and
+// RequestWithContext do not).
 func InProcess(t testing.TB) *bus.Server { return start(t, bus.ServerOptions{Port: -1, Sync: "10m"}) }
 
 // Loopback starts a server on a free port of 127.0.0.1.
