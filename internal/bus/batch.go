@@ -40,22 +40,35 @@ func (p *Publisher) join(e subjects.IndexEntry, buf *bytes.Buffer) (*batch, int,
 	if p.open != nil && !p.fits(p.open, buf.Len()) {
 		p.seal()
 	}
-	if p.open == nil {
-		p.open = &batch{body: buf, done: make(chan struct{})}
-		p.open.ctx, p.open.cancel = context.WithCancel(p.ctx)
-		p.wg.Add(1) // done in finish
+	b := p.open
+	if b == nil {
+		b = p.newBatch()
+		p.open = b
+	}
+	if b.body == nil && 4*buf.Len() >= p.cfg.BundleBytes {
+		b.body = buf // few others will follow: no copy
 	} else {
-		e.Offset = p.open.body.Len()
-		p.open.body.Write(buf.Bytes())
+		if b.body == nil {
+			b.body = newBundleBuffer(p.cfg.BundleBytes)
+		}
+		e.Offset = b.body.Len()
+		b.body.Write(buf.Bytes())
 		freeBuffer(buf)
 	}
-	b := p.open
 	b.entries = append(b.entries, e)
 	b.waiting++
 	p.stats.Waiting++
 	p.stats.PendingBytes += e.Length
+	place := len(b.entries) - 1
 	p.pump()
-	return b, len(b.entries) - 1, nil
+	return b, place, nil
+}
+
+func (p *Publisher) newBatch() *batch {
+	b := &batch{entries: newEntries(p.cfg.BundleCount), done: make(chan struct{})}
+	b.ctx, b.cancel = context.WithCancel(p.ctx)
+	p.wg.Add(1) // done in settle
+	return b
 }
 
 func (p *Publisher) fits(b *batch, n int) bool {
@@ -138,6 +151,7 @@ func (p *Publisher) settle(b *batch, ack pubAck, err error) {
 	}
 	b.seq, b.err = ack.Seq, err
 	freeBuffer(b.body)
+	freeEntries(b.entries)
 	close(b.done)
 	p.wg.Done()
 }

@@ -78,22 +78,6 @@ func NewPublisher(c *Conn, cfg PublisherConfig) *Publisher {
 		large: make(chan struct{}, 1), window: cfg.WindowBytes}
 }
 
-// buffers are reused: a body is encoded into one and either becomes a bundle's
-// first or is copied behind it.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-func newBuffer() *bytes.Buffer {
-	b := buffers.Get().(*bytes.Buffer)
-	b.Reset()
-	return b
-}
-
-func freeBuffer(b *bytes.Buffer) {
-	if b.Cap() <= 4*defaultBundleBytes {
-		buffers.Put(b)
-	}
-}
-
 // Publish encodes t and returns once it is durable, with its address. A full
 // stream, a busy or restarting server are waited for, until ctx ends; after
 // that it is unknown whether the trajectory was published, and publishing it
