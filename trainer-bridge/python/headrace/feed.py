@@ -130,6 +130,7 @@ class Feed:
         self._next_id: int | None = None
         self._early: Frame | None = None  # answer to NEXT that came while another was awaited
         self._closed = False
+        self._interrupted = False
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_w, False)
 
@@ -150,6 +151,8 @@ class Feed:
         Raises `RunEnded` when there is none, `SlotsHeld` if the caller keeps references to every
         slot, `Disconnected` if the bridge is gone.
         """
+        if self._interrupted:
+            self._end("interrupted", None)
         if self.end_reason is not None:
             raise RunEnded(self.end_reason, self.end_steps)
         begun = time.monotonic()
@@ -174,6 +177,7 @@ class Feed:
 
         Safe in signal handlers and other threads.
         """
+        self._interrupted = True
         with contextlib.suppress(OSError):  # already full of wake-ups, or closed
             os.write(self._wake_w, b"!")
 

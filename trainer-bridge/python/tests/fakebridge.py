@@ -5,6 +5,7 @@ It is as hostile as the protocol allows: the moment a RELEASE arrives, the slot 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -82,6 +83,7 @@ class FakeBridge:
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._thread.join(10 if kind is None else 0)  # until it has read the client's BYE
         self.hang_up()
         self._thread.join(10)
         if kind is None:
@@ -90,7 +92,8 @@ class FakeBridge:
 
     def hang_up(self) -> None:
         if self._conn is not None:
-            self._conn.close() if self._conn.fileno() < 0 else self._conn.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                self._conn.shutdown(socket.SHUT_RDWR)
 
     def sent(self, type_: Type) -> list[dict[str, Any]]:
         return [body for t, body in self.frames if t is type_]
