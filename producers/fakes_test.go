@@ -99,6 +99,7 @@ func completion(ids []int32, version subjects.PolicyVersion) producers.Completio
 type table struct {
 	t      *testing.T
 	room   *room
+	rooms  func() envs.Environment // another for every episode, instead of room
 	policy producers.Policy
 	agent  func() producers.Agent
 	limits producers.Limits
@@ -124,12 +125,19 @@ func (b *table) open() *producers.Player {
 		b.t.Fatal(err)
 	}
 	b.player, err = producers.New(producers.Config{Producer: "p1", Tokenizer: vocabulary(), Template: template, Policy: b.policy,
-		Environments: map[string]producers.Setup{"room": {New: func() (envs.Environment, error) { return b.room, nil }, Agent: b.agent}},
+		Environments: map[string]producers.Setup{"room": {New: b.furnish, Agent: b.agent}},
 		Limits:       b.limits, Log: b.log})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return b.player
+}
+
+func (b *table) furnish() (envs.Environment, error) {
+	if b.rooms != nil {
+		return b.rooms(), nil
+	}
+	return b.room, nil
 }
 
 // play plays one episode and checks what holds of every trajectory.

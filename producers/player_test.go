@@ -233,7 +233,11 @@ func TestPlay_ThousandsAtOnce(t *testing.T) {
 			<-gate
 			return says("go on")(ctx, r)
 		})
-		b.room.step = pays(1)
+		b.rooms = func() envs.Environment {
+			r := newRoom(1)
+			r.step = pays(1)
+			return r
+		}
 		players := b.open()
 		for i := range 2000 {
 			task := b.task

@@ -181,8 +181,6 @@ func TestGenerate_OverloadSaysWhenToRetry(t *testing.T) {
 }
 
 func TestGenerate_EngineThatDiesIsUnavailable(t *testing.T) {
-	s := sglangtest.Start(t, "7")
-	c := client(t, s)
 	for name, die := range map[string]func(http.ResponseWriter){
 		"before the answer": sglangtest.Hangup,
 		"in the body": func(w http.ResponseWriter) {
@@ -192,13 +190,15 @@ func TestGenerate_EngineThatDiesIsUnavailable(t *testing.T) {
 			sglangtest.Hangup(w)
 		},
 	} {
+		s := sglangtest.Start(t, "7")
 		s.Answer = func(w http.ResponseWriter, _ *http.Request, _ sglangtest.Request) bool { die(w); return true }
-		if _, err := c.Generate(t.Context(), request()); !errors.Is(err, producers.ErrUnavailable) {
+		if _, err := client(t, s).Generate(t.Context(), request()); !errors.Is(err, producers.ErrUnavailable) {
 			t.Errorf("%s: error %v, want ErrUnavailable", name, err)
 		}
 	}
+	s := sglangtest.Start(t, "7")
 	s.Close()
-	if _, err := c.Generate(t.Context(), request()); !errors.Is(err, producers.ErrUnavailable) {
+	if _, err := client(t, s).Generate(t.Context(), request()); !errors.Is(err, producers.ErrUnavailable) {
 		t.Errorf("gone: error %v, want ErrUnavailable", err)
 	}
 }
