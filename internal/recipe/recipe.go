@@ -8,6 +8,7 @@ package recipe
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"time"
 
@@ -159,7 +160,22 @@ func (r *Recipe) withDefaults() {
 	if spec, ok := builtin.Specs()[r.Environment.Name]; ok && r.Sampling.MaxNewTokens == 0 {
 		r.Sampling.MaxNewTokens = spec.MaxActionTokens
 	}
-	r.Grouper.Steps = int64(r.Trainer.Steps)
+	if r.Grouper.Steps == 0 {
+		r.Grouper.Steps = int64(r.Trainer.Steps)
+	}
+}
+
+// resolve puts the parts' own defaults in place and makes paths independent of
+// the recipe's folder: what is left is what the run's record keeps.
+func (r *Recipe) resolve(dir string) {
+	r.Grouper = r.Grouper.WithDefaults()
+	r.Dataset = r.Dataset.WithDefaults(r.Seed)
+	r.Bridge = r.Bridge.WithDefaults()
+	for _, path := range []*string{&r.Dataset.Path, &r.Dataset.EvalPath} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
@@ -188,13 +204,5 @@ func (r *Recipe) Marshal() ([]byte, error) {
 
 // LoadSeed is Load with another seed, where seed is not nil.
 func LoadSeed(file string, seed *int64) (*Recipe, error) {
-	r, err := Load(file)
-	if err != nil || seed == nil {
-		return r, err
-	}
-	if int64(r.Trainer.Seed) == r.Seed {
-		r.Trainer.Seed = int(*seed)
-	}
-	r.Seed = *seed
-	return r, r.Validate()
+	return load(file, seed)
 }

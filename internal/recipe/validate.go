@@ -89,6 +89,9 @@ func (r *Recipe) validateSizes() error {
 
 // validateParts asks the parts and puts their section before the field.
 func (r *Recipe) validateParts() error {
+	if r.Grouper.Steps != int64(r.Trainer.Steps) {
+		return fieldErrorf("grouper.steps", "%d, but trainer.steps is %d: leave it out", r.Grouper.Steps, r.Trainer.Steps)
+	}
 	evalTasks := 0
 	if r.Grouper.Evaluation.Every > 0 {
 		evalTasks = r.Grouper.WithDefaults().Evaluation.Tasks
@@ -117,8 +120,9 @@ func (r *Recipe) validateParts() error {
 // validateLengths wants a row of the trainer to hold the longest segment that
 // the model can make.
 func (r *Recipe) validateLengths() error {
-	b := r.Bridge.Buckets
-	if r.Bridge.Overflow == layout.OverflowError && r.Bridge.Layout != layout.Packed && len(b) > 0 && b[len(b)-1] < r.Model.MaxContext {
+	bridge := r.Bridge.WithDefaults()
+	b := bridge.Buckets
+	if bridge.Overflow == layout.OverflowError && bridge.Layout != layout.Packed && b[len(b)-1] < r.Model.MaxContext {
 		return fieldErrorf("bridge.buckets", "the longest is %d, but model.max_context allows segments of %d tokens", b[len(b)-1], r.Model.MaxContext)
 	}
 	return nil
