@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from headrace import checkpoint
 from headrace.checkpoint import Checkpoint, CheckpointError
 

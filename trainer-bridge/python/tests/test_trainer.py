@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from headrace import checkpoint, warmstart, weights
 from headrace.errors import Disconnected, FeedError
 from headrace.frames import Type
 from headrace.trainer.config import TrainerConfig
 from headrace.trainer.loop import Stop, TrainingError, run
-
 from tests import synthetic
 from tests.fakebridge import FakeBatch, FakeBridge
 
@@ -336,7 +336,7 @@ def test_settings_come_back_and_null_is_the_default() -> None:
     cfg = TrainerConfig.from_dict({"lr": 1, "buckets": None, "warm_start": {"steps": 3.0}})
     assert (cfg.lr, cfg.buckets, cfg.warm_start.steps) == (1.0, (), 3)
     assert TrainerConfig.from_dict(json.loads(json.dumps(cfg.to_dict()))) == cfg
-    assert cfg.ladder(144)[:4] == (64, 128, 144, 256)
+    assert cfg.ladder(144)[:4] == (64, 96, 144, 192)
 
 
 @pytest.mark.parametrize(

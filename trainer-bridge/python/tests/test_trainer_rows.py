@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import optax
 import pytest
+
 from headrace.losses import Aggregation, PolicyLoss
 from headrace.model import ARCHITECTURE, ModelConfig, Params, hidden, init, logits
 from headrace.trainer.learner import SUPERVISED, Knobs, Learner, metrics_of
 from headrace.trainer.rows import Rows, from_batch, micro_batches
-
 from tests import synthetic
 
 MODEL = ModelConfig.from_json({"architecture": ARCHITECTURE, **synthetic.MODEL})
@@ -115,7 +115,8 @@ def test_supervised_gradient_is_that_of_the_likelihood(learner: Learner) -> None
     got, metrics = gradient(learner, rows, knobs=SUPERVISED)
 
     def nll(params: Params) -> jax.Array:
-        lp = jax.nn.log_softmax(logits(params, MODEL, hidden(params, MODEL, rows.tokens)))
+        tokens = jax.numpy.asarray(rows.tokens)
+        lp = jax.nn.log_softmax(logits(params, MODEL, hidden(params, MODEL, tokens)))
         picked = jax.numpy.take_along_axis(lp[:, :-1], rows.tokens[:, 1:, None], 2)[..., 0]
         return -(picked * rows.mask[:, 1:]).sum() / rows.mask.sum()
 

@@ -108,8 +108,8 @@ class TrainerConfig(_Section):
     micro_batch: int = 32
     """Rows of a forward and backward pass; costs memory, changes no result but rounding."""
     buckets: tuple[int, ...] = ()
-    """Lengths that micro-batches are cut to, each compiled once. Empty: powers of two from 64,
-    and the model's context."""
+    """Lengths that micro-batches are cut to, each compiled once. Empty: 64, 96, 128, 192
+    and so on, and the model's context."""
     checkpoint_every: int = 20
     """Steps between checkpoints; there is one at the end too."""
     checkpoint_keep: int = 2
@@ -124,7 +124,7 @@ class TrainerConfig(_Section):
         for name in ("micro_batch", "checkpoint_every", "checkpoint_keep", "sync_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"trainer.{name} must be positive")
-        for name in ("lr", "weight_decay", "grad_clip", "kl_beta", "entropy", "steps"):
+        for name in ("seed", "lr", "weight_decay", "grad_clip", "kl_beta", "entropy", "steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"trainer.{name} must not be negative")
         if any(b < 1 for b in self.buckets):
@@ -141,8 +141,9 @@ class TrainerConfig(_Section):
         """
         if self.buckets:
             return tuple(sorted(self.buckets))
-        powers = [64 << i for i in range(16)]
-        return tuple(sorted({*powers, max_context}))
+        steps = {n << i for n in (64, 96) for i in range(16)}
+        near = {s for s in steps if 0.75 * max_context < s < max_context}  # not worth a compile
+        return tuple(sorted((steps - near) | {max_context}))
 
     def policy_loss(self) -> PolicyLoss:
         """Return the static part of the loss."""
