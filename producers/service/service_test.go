@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/envs"
@@ -35,15 +36,18 @@ type stage struct {
 	mu    sync.Mutex
 	got   map[string]*subjects.Trajectory // by id, the first of each
 	twice int
+	seen  uint64 // the last sequence that was read
 }
 
-func open(t *testing.T) *stage {
+func open(t *testing.T) *stage { return openWith(t, subjects.StreamOptions{}) }
+
+func openWith(t *testing.T, o subjects.StreamOptions) *stage {
 	s := &stage{t: t, conn: natstest.Connect(t, natstest.InProcess(t)), got: map[string]*subjects.Trajectory{}}
 	var err error
 	if s.words, err = tokenizer.NewWords(builtin.Specs()["frozenlake"].Words...); err != nil {
 		t.Fatal(err)
 	}
-	if err := bus.EnsureStreams(t.Context(), s.conn, run, subjects.StreamOptions{}); err != nil {
+	if err := bus.EnsureStreams(t.Context(), s.conn, run, o); err != nil {
 		t.Fatal(err)
 	}
 	s.record(subjects.SchemaVersion)
@@ -66,6 +70,7 @@ func (s *stage) take(b *bus.Bundle, err error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.seen = b.Seq
 	for i := range b.Items {
 		t, err := subjects.DecodeTrajectory(b.Body(i))
 		if err != nil {
@@ -253,6 +258,48 @@ func TestService_StoppedProducerHandsItsLeasesOnAtOnce(t *testing.T) {
 	s.awaitDone(8)
 	if took := time.Since(begun); took > bus.LeaseTime/2 {
 		t.Errorf("the leases came back after %v, as if nobody had handed them back", took)
+	}
+}
+
+func TestService_FullStreamHoldsItBackAndLosesNothing(t *testing.T) {
+	s := openWith(t, subjects.StreamOptions{RolloutBytes: 32 << 10})
+	s.engine("e1")
+	s.tasks(0, 60)
+	stop := s.start(s.config("p1"))
+	sglangtest.Eventually(t, "the stream is full", func() bool {
+		m, err := bus.Last(t.Context(), s.conn, run.StreamName(subjects.Telemetry), run.TelemetrySubject("produce", "p1"))
+		var g subjects.Gauges
+		return err == nil && subjects.DecodeMessage(m.Data, &g) == nil && g.Values["publisher_blocked"] == 1
+	})
+	begun := time.Now()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("the drain took %v behind a full stream", took)
+	}
+	stream, err := s.conn.JS().Stream(t.Context(), run.StreamName(subjects.Rollouts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	purge := time.NewTicker(50 * time.Millisecond)
+	defer purge.Stop()
+	s.start(s.config("p2"))
+	for s.count() < 60 {
+		select {
+		case <-purge.C:
+			s.mu.Lock()
+			seen := s.seen
+			s.mu.Unlock()
+			if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(seen+1)); err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing moves")
+		}
+		if time.Since(begun) > 40*time.Second {
+			t.Fatalf("%d of 60 after %v", s.count(), time.Since(begun))
+		}
 	}
 }
 

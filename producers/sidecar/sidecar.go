@@ -174,7 +174,7 @@ func (s *sidecar) look(ctx context.Context) {
 	info, err := s.client.Info(ctx)
 	if up := err == nil; up != s.up {
 		s.up = up
-		s.cfg.Log.Info().Err(err).Str("engine", s.cfg.Engine).Bool("up", up).Msg("engine changed")
+		s.cfg.Log.Info().AnErr("reason", err).Str("engine", s.cfg.Engine).Bool("up", up).Msg("engine came or went")
 		s.retryAt, s.retry = time.Time{}, 0 // a new process may load what the old one could not
 		if up {
 			_ = s.client.Continue(ctx) // a sidecar that was killed may have left it paused
