@@ -2,7 +2,10 @@ package grouper
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -33,10 +36,17 @@ type state struct {
 	Spent                     int
 	Closed                    []uint64
 	Produced, Trained, Unused uint64
-	Dropped                   map[string]uint64
-	Outcomes                  map[string]uint64
+	Dropped                   []countState // by name
+	Outcomes                  []countState // by name
 	Groups                    []groupState // open ones have slots, or are external; by order
 	Rounds                    []roundState
+}
+
+type countState struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
+
+	Name string
+	N    uint64
 }
 
 type lifeState struct {
@@ -112,7 +122,7 @@ func (c *Core) Snapshot() []byte {
 		Incarnation: t.incarnation, Committed: t.committed, CommitAt: t.commitAt, Announced: t.announced, Served: t.served, Gap: t.gap,
 		LastStep: c.lastStep, LastRound: c.lastRound, Ended: c.ended, Order: c.order, Next: c.next, Spent: c.spent,
 		Closed: c.closed.oldestFirst(), Produced: c.stats.Produced, Trained: c.stats.Trained, Unused: c.stats.EvalUnused,
-		Dropped: textKeys(c.stats.Dropped), Outcomes: textKeys(c.stats.Outcomes),
+		Dropped: saveCounts(c.stats.Dropped), Outcomes: saveCounts(c.stats.Outcomes),
 	}
 	for _, g := range c.open {
 		s.Groups = append(s.Groups, g.save(false))
@@ -129,17 +139,17 @@ func (c *Core) Snapshot() []byte {
 	for _, r := range c.rounds {
 		s.Rounds = append(s.Rounds, r.save())
 	}
-	b, err := subjects.EncodeMessage(&s)
+	b, err := msgpack.Marshal(&s)
 	if err != nil {
 		panic(err) // of plain numbers and strings, into memory
 	}
 	return b
 }
 
-func textKeys[K ~string](m map[K]uint64) map[string]uint64 {
-	out := make(map[string]uint64, len(m))
-	for k, v := range m {
-		out[string(k)] = v
+func saveCounts[K ~string](m map[K]uint64) []countState {
+	out := make([]countState, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, countState{Name: string(k), N: m[k]})
 	}
 	return out
 }
@@ -189,7 +199,10 @@ func Restore(cfg Config, supply Supply, b []byte, seq uint64) (*Core, error) {
 		return nil, err
 	}
 	var s state
-	if err := subjects.DecodeMessage(b, &s); err != nil {
+	if err := subjects.Validate(b); err != nil {
+		return nil, fmt.Errorf("decode grouper state: %w", err)
+	}
+	if err := msgpack.Unmarshal(b, &s); err != nil {
 		return nil, fmt.Errorf("decode grouper state: %w", err)
 	}
 	if s.V != stateVersion || len(s.Next) != len(c.next) {
@@ -203,11 +216,11 @@ func Restore(cfg Config, supply Supply, b []byte, seq uint64) (*Core, error) {
 		c.closed.add(h)
 	}
 	c.stats.Produced, c.stats.Trained, c.stats.EvalUnused = s.Produced, s.Trained, s.Unused
-	for k, v := range s.Dropped {
-		c.stats.Dropped[Reason(k)] = v
+	for _, n := range s.Dropped {
+		c.stats.Dropped[Reason(n.Name)] = n.N
 	}
-	for k, v := range s.Outcomes {
-		c.stats.Outcomes[subjects.Outcome(k)] = v
+	for _, n := range s.Outcomes {
+		c.stats.Outcomes[subjects.Outcome(n.Name)] = n.N
 	}
 	for i := range s.Groups {
 		c.restoreGroup(&s.Groups[i])

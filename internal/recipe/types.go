@@ -39,7 +39,7 @@ func (d *document) check(node ast.Node, t reflect.Type, path string) error {
 
 func (d *document) checkFields(node ast.Node, t reflect.Type, path string) error {
 	for _, v := range members(node) {
-		key := v.Key.String()
+		key := v.Key.GetToken().Value
 		full := strings.TrimPrefix(path+"."+key, ".")
 		field, ok := fieldByName(t, key)
 		if !ok {
