@@ -55,6 +55,8 @@ type guard struct{ cancel context.CancelCauseFunc }
 // fails it at once, with its type, instead of timing out. A violation cannot be
 // told to belong to one of several concurrent calls; all of them fail.
 func guarded(ctx context.Context, c *Conn, op, subject string, fn func(context.Context) error) error {
+	ctx, stop := context.WithTimeout(ctx, answerTimeout) // the library waits as long as the context
+	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g := &guard{cancel}
