@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -195,11 +197,21 @@ func (r *Recipe) Validate() error {
 
 // Marshal is the resolved recipe as YAML.
 func (r *Recipe) Marshal() ([]byte, error) {
-	data, err := yaml.Marshal(r)
+	data, err := yaml.MarshalWithOptions(r, yaml.CustomMarshaler(plainFloat))
 	if err != nil {
 		return nil, fmt.Errorf("encode recipe: %w", err)
 	}
 	return data, nil
+}
+
+// plainFloat writes a number without an exponent: YAML 1.2 wants a point before
+// one, and readers differ on what 1e-06 is.
+func plainFloat(f float64) ([]byte, error) {
+	text := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return []byte(text), nil
 }
 
 // LoadSeed is Load with another seed, where seed is not nil.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // check refuses keys that type t has no field for, and values that are not of
@@ -119,6 +120,9 @@ func number(node ast.Node) (float64, bool) {
 		case uint64:
 			return float64(v), true
 		}
+	case *ast.StringNode: // 1e-6, which the library takes for text
+		v, err := strconv.ParseFloat(n.Value, 64)
+		return v, err == nil && n.Token.Type == token.StringType && !math.IsInf(v, 0) && !math.IsNaN(v)
 	case *ast.FloatNode:
 		return n.Value, !math.IsInf(n.Value, 0) && !math.IsNaN(n.Value)
 	}
