@@ -60,7 +60,7 @@ const (
 	closeTimeout     = 5 * time.Second
 )
 
-// ErrLeaked: too many calls of environments hang.
+// ErrLeaked says that too many calls of environments hang.
 var ErrLeaked = errors.New("too many calls of environments hang")
 
 func (c Config) withDefaults() Config {

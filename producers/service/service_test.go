@@ -373,7 +373,7 @@ func TestService_RefusesAnEngineWithoutLogprobsAtStart(t *testing.T) {
 	e := s.engine("e1")
 	e.Answer = func(w http.ResponseWriter, _ *http.Request, q sglangtest.Request) bool {
 		answer := sglangtest.Good(q, e.Tokens, "4")
-		delete(answer["meta_info"].(map[string]any), "output_token_logprobs") //nolint:errcheck // made above
+		delete(answer["meta_info"].(map[string]any), "output_token_logprobs")
 		_ = json.NewEncoder(w).Encode(answer)
 		return true
 	}

@@ -101,7 +101,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 const keepBuffer = 1 << 20 // larger buffers are left to the collector
 
 func takeBuffer() *bytes.Buffer {
-	b := buffers.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
+	b := buffers.Get().(*bytes.Buffer)
 	b.Reset()
 	return b
 }

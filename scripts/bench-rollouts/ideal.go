@@ -69,7 +69,7 @@ func ideal(w work) (wall time.Duration, passes int) {
 // finished episode makes room for the next.
 func arrive(w work, thinking *events, queue *[]event, now time.Duration, next int) int {
 	for thinking.Len() > 0 && (*thinking)[0].at <= now {
-		e := heap.Pop(thinking).(event) //nolint:errcheck // the heap holds nothing else
+		e := heap.Pop(thinking).(event)
 		switch {
 		case e.step < w.steps:
 			*queue = append(*queue, e)

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"log"
 	"os"
 	"slices"
 	"sync"
@@ -37,6 +36,7 @@ func main() {
 	w := work{}
 	rounds := flag.Int("rounds", 3, "rounds to play")
 	tokens := flag.Int("tokens", 8, "tokens of a completion")
+	once := flag.Bool("json", false, "play one round and print its figures as one object, for scripts/bench")
 	flag.Uint64Var(&w.seed, "seed", 1, "seed of the latency table")
 	flag.IntVar(&w.live, "live", 4000, "episodes played at once")
 	flag.IntVar(&w.episodes, "episodes", 8000, "episodes of a round")
@@ -44,18 +44,30 @@ func main() {
 	flag.IntVar(&w.batch, "batch", 32, "calls of a pass")
 	flag.DurationVar(&w.pass, "pass", 16*time.Millisecond, "time of a pass")
 	flag.Parse()
-	if err := bench(w, *rounds, *tokens); err != nil {
-		log.Fatal(err)
+	if err := bench(w, *rounds, *tokens, *once); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-rollouts:", err)
+		os.Exit(1)
 	}
 }
 
 // measured are the figures of one round.
-type measured struct{ busy, cpu, rss float64 }
+type measured struct {
+	Busy float64 `json:"busy_of_ideal"`
+	CPU  float64 `json:"cpu_us_per_step"`
+	RSS  float64 `json:"rss_mb"`
+}
 
-func bench(w work, rounds, tokens int) error {
+func bench(w work, rounds, tokens int, once bool) error {
 	wall, passes := ideal(w)
 	best := float64(passes) * w.pass.Seconds() / wall.Seconds()
 	fmt.Fprintf(os.Stderr, "ideal: %.1f s, accelerator busy %.3f\n", wall.Seconds(), best)
+	if once {
+		m, err := round(w, tokens, best)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(m)
+	}
 	var all []measured
 	for range rounds {
 		m, err := round(w, tokens, best)
@@ -68,18 +80,18 @@ func bench(w work, rounds, tokens int) error {
 		name, unit string
 		of         func(measured) float64
 	}{
-		{"engine_busy_of_ideal", "ratio", func(m measured) float64 { return m.busy }},
-		{"engine_cpu_per_step", "us", func(m measured) float64 { return m.cpu }},
-		{"engine_rss", "MB", func(m measured) float64 { return m.rss }},
+		{"engine_busy_of_ideal", "ratio", func(m measured) float64 { return m.Busy }},
+		{"engine_cpu_per_step", "us", func(m measured) float64 { return m.CPU }},
+		{"engine_rss", "MB", func(m measured) float64 { return m.RSS }},
 	} {
-		if err := print(f.name, f.unit, all, f.of); err != nil {
+		if err := report(f.name, f.unit, all, f.of); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func print(name, unit string, all []measured, of func(measured) float64) error {
+func report(name, unit string, all []measured, of func(measured) float64) error {
 	var values []float64
 	for _, m := range all {
 		values = append(values, of(m))
@@ -116,9 +128,9 @@ func round(w work, tokens int, best float64) (measured, error) {
 	}
 	busy := float64(d.count()) * w.pass.Seconds() / wall.Seconds()
 	steps := float64(w.episodes * w.steps)
-	m := measured{busy: busy / best, cpu: used.Seconds() / steps * 1e6, rss: peakMemory()}
+	m := measured{Busy: busy / best, CPU: used.Seconds() / steps * 1e6, RSS: peakMemory()}
 	fmt.Fprintf(os.Stderr, "round: %.1f s, accelerator busy %.3f (%.1f%% of ideal), %.1f us a step, peak %.0f MB\n",
-		wall.Seconds(), busy, 100*m.busy, m.cpu, m.rss)
+		wall.Seconds(), busy, 100*m.Busy, m.CPU, m.RSS)
 	return m, nil
 }
 
