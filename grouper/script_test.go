@@ -114,13 +114,21 @@ func (w *world) command(line string) {
 			fmt.Fprintf(&w.out, "  open %d, kept %d, held %d, in flight %d, committed %d, next %d; waiting for %s\n", v.Open, v.Kept, v.Held, v.InFlight, v.Committed, v.NextStep, v.Waiting)
 		}
 	case "commit":
-		w.weigh(func(c *Core, seq uint64) { c.Commit(seq, at, &subjects.CommitEvent{Step: subjects.Step(n), Incarnation: inc}) })
+		w.weigh(func(c *Core, seq uint64) {
+			c.Commit(seq, at, &subjects.CommitEvent{Step: subjects.Step(n), Incarnation: inc})
+		})
 	case "resumed":
-		w.weigh(func(c *Core, seq uint64) { c.Resumed(seq, at, &subjects.ResumedEvent{Step: subjects.Step(n), Incarnation: inc}) })
+		w.weigh(func(c *Core, seq uint64) {
+			c.Resumed(seq, at, &subjects.ResumedEvent{Step: subjects.Step(n), Incarnation: inc})
+		})
 	case "version":
-		w.weigh(func(c *Core, seq uint64) { c.Version(seq, &subjects.VersionEvent{Version: subjects.PolicyVersion(n), Incarnation: inc}) })
+		w.weigh(func(c *Core, seq uint64) {
+			c.Version(seq, &subjects.VersionEvent{Version: subjects.PolicyVersion(n), Incarnation: inc})
+		})
 	case "ack":
-		w.weigh(func(c *Core, seq uint64) { c.Ack(seq, &subjects.AckEvent{Version: subjects.PolicyVersion(n), Incarnation: inc}) })
+		w.weigh(func(c *Core, seq uint64) {
+			c.Ack(seq, &subjects.AckEvent{Version: subjects.PolicyVersion(n), Incarnation: inc})
+		})
 	case "inspected":
 		if f[1] == "all" {
 			n = int64(len(w.rollouts))
@@ -142,7 +150,7 @@ func (w *world) command(line string) {
 		w.crash()
 	case "roll":
 		var entries []subjects.IndexEntry
-		for _, one := range strings.Split(strings.TrimPrefix(line, "roll "), ";") {
+		for one := range strings.SplitSeq(strings.ReplaceAll(line, "roll ", ""), ";") {
 			entries = append(entries, w.entry(strings.Fields(one)))
 		}
 		w.publish(entries...)

@@ -1,6 +1,7 @@
 package grouper
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,11 +68,11 @@ type groupState struct {
 	Env     int
 	Name    string
 	Unused  int
-	Slots   []slotState1
+	Slots   []savedSlot
 	Members []memberState
 }
 
-type slotState1 struct {
+type savedSlot struct {
 	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
 
 	Issued       int64
@@ -107,7 +108,7 @@ type roundState struct {
 type episodeState struct {
 	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
 
-	Slot     slotState1
+	Slot     savedSlot
 	Seq      uint64
 	Index    int
 	Reward   float64
@@ -139,11 +140,13 @@ func (c *Core) Snapshot() []byte {
 	for _, r := range c.rounds {
 		s.Rounds = append(s.Rounds, r.save())
 	}
-	b, err := msgpack.Marshal(&s)
-	if err != nil {
+	var b bytes.Buffer
+	enc := msgpack.NewEncoder(&b)
+	enc.UseCompactInts(true)
+	if err := enc.Encode(&s); err != nil {
 		panic(err) // of plain numbers and strings, into memory
 	}
-	return b
+	return b.Bytes()
 }
 
 func saveCounts[K ~string](m map[K]uint64) []countState {
@@ -162,11 +165,11 @@ func (l lifeState) restore() lifetime {
 	return lifetime{order: l.Order, opened: l.Opened, clock: l.Clock, first: l.First}
 }
 
-func (s *slot) save() slotState1 {
-	return slotState1{Issued: s.issued, Attempt: int(s.attempt), State: uint8(s.state), Cause: uint8(s.cause)}
+func (s *slot) save() savedSlot {
+	return savedSlot{Issued: s.issued, Attempt: int(s.attempt), State: uint8(s.state), Cause: uint8(s.cause)}
 }
 
-func (s slotState1) restore() slot {
+func (s savedSlot) restore() slot {
 	return slot{issued: s.Issued, attempt: int16(s.Attempt), state: slotState(s.State), cause: cause(min(int(s.Cause), len(causes)-1))}
 }
 

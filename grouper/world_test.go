@@ -153,7 +153,7 @@ func (w *world) records() (out []Record) {
 
 func dump(t testing.TB, b []byte) string {
 	var s state
-	if err := subjects.DecodeMessage(b, &s); err != nil {
+	if err := msgpack.Unmarshal(b, &s); err != nil {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%+v", s)
