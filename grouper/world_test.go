@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/headrace/headrace/subjects"
 )
 

@@ -1,0 +1,67 @@
+package service
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// untouched is how long tasks lie in the queue before that is what is waited for.
+const untouched = 20 * time.Second
+
+// gauges is what the report says beside the core's own view.
+type gauges struct {
+	malformed uint64 // headers that could not be read
+	inspected uint64 // ROLLOUTS sequence
+	entries   uint64 // ledger entries written in this session
+}
+
+// note counts and logs an entry that was written.
+func (s *session) note(e *subjects.Entry) {
+	s.report.entries++
+	for i := range e.Batches {
+		b := &e.Batches[i]
+		s.cfg.Log.Debug().Int64("step", int64(b.Step)).Int("groups", len(b.Groups)).Int("rows", b.Rows).Int("tokens", b.Tokens).
+			Float64("reward", b.RewardMean).Float64("staleness", b.StalenessMean).Msg("batch cut")
+	}
+	for _, v := range e.Evals {
+		s.cfg.Log.Info().Int64("step", int64(v.Round)).Float64("reward", v.Sampled).Float64("greedy", v.Greedy).Int("failed", v.Failed).Msg("evaluated")
+	}
+}
+
+// publishGauges reports once. Lost reports are not missed.
+func (s *session) publishGauges(now time.Time) {
+	if s.replay != nil {
+		return
+	}
+	v, st := s.core.View(now.UnixNano()), s.core.Stats()
+	values := map[string]float64{
+		"open_groups": float64(v.Open), "kept_groups": float64(v.Kept), "held_trajectories": float64(v.Held),
+		"slots_in_flight": float64(v.InFlight), "evaluations_open": float64(v.Rounds),
+		"committed_step": float64(v.Committed), "next_step": float64(v.NextStep),
+		"produced": float64(st.Produced), "trained": float64(st.Trained), "evaluation_unused": float64(st.EvalUnused),
+		"malformed_headers": float64(s.report.malformed), "inspected": float64(s.report.inspected), "ledger_entries": float64(s.report.entries),
+	}
+	if v.Oldest > 0 {
+		values["oldest_group_seconds"] = time.Duration(now.UnixNano() - v.Oldest).Seconds()
+	}
+	for reason, n := range st.Dropped {
+		values["dropped_"+string(reason)] = float64(n)
+	}
+	for outcome, n := range st.Outcomes {
+		values["groups_"+string(outcome)] = float64(n)
+	}
+	text := v.Waiting
+	if age := now.Sub(time.Unix(0, v.Opened)); v.Untouched && age > untouched {
+		text = fmt.Sprintf("tasks: no producer took one for %d s", int(age.Seconds()))
+	}
+	data, err := subjects.EncodeMessage(&subjects.Gauges{V: subjects.SchemaVersion, Role: "grouper", Instance: s.cfg.Writer,
+		At: now.UnixNano(), Values: values, Text: "waiting for " + text})
+	if err == nil {
+		err = s.cfg.Conn.NC().Publish(s.cfg.Run.TelemetrySubject("grouper", s.cfg.Writer), data)
+	}
+	if err != nil {
+		s.cfg.Log.Debug().Err(err).Msg("report")
+	}
+}

@@ -1,0 +1,320 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headrace/headrace/grouper"
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+const (
+	tickEvery   = 100 * time.Millisecond // timers of the core
+	reportEvery = time.Second            // gauges
+	headEvery   = 2 * time.Second        // a look whether somebody else writes
+	queued      = 8                      // slices of headers on their way to the core
+)
+
+// session is one life of a core: restored from the log, then fed until it may
+// differ from it. The goroutine of run owns everything in it.
+type session struct {
+	*service
+	core   *grouper.Core
+	replay *grouper.Replay // until the core has caught up
+	head   uint64          // ledger sequence of the last entry known here
+	target uint64          // ROLLOUTS sequence to catch up to
+
+	past        []*bus.Msg // events of WEIGHTS not noted yet
+	weightsFrom uint64
+	lettersFrom uint64
+	letters     uint64 // last dead letter noted
+	hint        uint64 // how far the inspector says it is; noted once its letters are
+
+	rollouts  chan []bus.HeaderMsg
+	weightsCh chan *bus.Msg
+	lettersCh chan []bus.HeaderMsg
+	hints     chan *nats.Msg
+	report    gauges
+}
+
+func (s *service) session(ctx context.Context) error {
+	x := &session{service: s, rollouts: make(chan []bus.HeaderMsg, queued), weightsCh: make(chan *bus.Msg, queued),
+		lettersCh: make(chan []bus.HeaderMsg, queued), hints: make(chan *nats.Msg, 256)}
+	if err := x.restore(ctx); err != nil {
+		return err
+	}
+	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.Rollouts)
+	if err != nil {
+		return err
+	}
+	x.target = state.LastSeq
+	sub, err := s.cfg.Conn.NC().ChanSubscribe(s.cfg.Run.InspectedSubject(), x.hints)
+	if err != nil {
+		return fmt.Errorf("listen to the inspector: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	return x.follow(ctx)
+}
+
+// follow starts the followers, runs the session and waits for them.
+func (s *session) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	c, run := s.cfg.Conn, s.cfg.Run
+	from, _ := s.core.Marks()
+	g.Go(func() error {
+		return bus.FollowHeaders(ctx, c, run, from+1, func(m []bus.HeaderMsg) error {
+			return send(ctx, s.rollouts, append([]bus.HeaderMsg(nil), m...))
+		})
+	})
+	g.Go(func() error {
+		return bus.Follow(ctx, c, run.StreamName(subjects.Weights), "", s.weightsFrom, func(m *bus.Msg) error {
+			return send(ctx, s.weightsCh, m)
+		})
+	})
+	lettersFrom := s.lettersFrom
+	g.Go(func() error {
+		return bus.FollowStreamHeaders(ctx, c, run.StreamName(subjects.DeadLetter), "", lettersFrom, func(m []bus.HeaderMsg) error {
+			return send(ctx, s.lettersCh, append([]bus.HeaderMsg(nil), m...))
+		})
+	})
+	err := s.run(ctx)
+	cancel()
+	if waited := g.Wait(); err == nil || errors.Is(err, context.Canceled) {
+		if waited != nil && !errors.Is(waited, context.Canceled) {
+			return waited
+		}
+	}
+	return err
+}
+
+func send[T any](ctx context.Context, ch chan<- T, v T) error {
+	select {
+	case ch <- v:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *session) run(ctx context.Context) error {
+	tick, report, head := time.NewTicker(tickEvery), time.NewTicker(reportEvery), time.NewTicker(headEvery)
+	defer tick.Stop()
+	defer report.Stop()
+	defer head.Stop()
+	if err := s.caughtUp(ctx); err != nil {
+		return err
+	}
+	for s.core.Ended() == "" || s.replay != nil {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-s.rollouts:
+			err = s.fold(ctx, m)
+		case m := <-s.weightsCh:
+			s.past = append(s.past, m)
+		case m := <-s.lettersCh:
+			for i := range m {
+				s.letter(&m[i])
+			}
+		case m := <-s.hints:
+			s.hear(m)
+		case <-report.C:
+			s.publishGauges(time.Now())
+		case <-head.C:
+			err = s.checkHead(ctx)
+		case <-tick.C:
+		}
+		if err == nil {
+			err = s.settle(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.publishGauges(time.Now())
+	s.cfg.Log.Info().Str("reason", s.core.Ended()).Msg("run ended")
+	return nil
+}
+
+// fold notes a slice of headers.
+func (s *session) fold(ctx context.Context, msgs []bus.HeaderMsg) error {
+	for i := range msgs {
+		m := &msgs[i]
+		if s.replay != nil {
+			if err := s.replay.Before(m.Seq); err != nil {
+				return err
+			}
+		}
+		s.foldOne(m)
+	}
+	return s.caughtUp(ctx)
+}
+
+func (s *session) foldOne(m *bus.HeaderMsg) {
+	for i, text := range m.Header[subjects.HeaderIndex] {
+		e, err := subjects.ParseIndex(text)
+		if err != nil {
+			s.report.malformed++
+			s.cfg.Log.Warn().Err(err).Uint64("seq", m.Seq).Int("item", i).Msg("header of a bundle")
+			continue
+		}
+		s.core.Rollout(subjects.Address{Seq: m.Seq, Index: i}, m.Time.UnixNano(), &e)
+	}
+	s.core.Folded(m.Seq)
+}
+
+// caughtUp ends the replay when all is folded that was there at its start, and
+// queues what is outstanding: a crash may have come between a decision and its tasks.
+func (s *session) caughtUp(ctx context.Context) error {
+	if seq, _ := s.core.Marks(); s.replay == nil || seq < s.target {
+		return nil
+	}
+	if err := s.replay.Done(); err != nil {
+		return err
+	}
+	s.replay = nil
+	plays := s.core.Outstanding()
+	s.cfg.Log.Info().Uint64("ledger", s.head).Int("outstanding", len(plays)).Msg("grouper ready")
+	return s.queue(ctx, plays)
+}
+
+// settle notes what had to wait for its turn, then decides until nothing is left.
+func (s *session) settle(ctx context.Context) error {
+	if s.replay != nil {
+		return nil
+	}
+	for _, m := range s.past {
+		s.weights(m)
+	}
+	s.past = s.past[:0]
+	if err := s.believe(ctx); err != nil {
+		return err
+	}
+	for {
+		e := s.core.Decide(time.Now().UnixNano())
+		if e == nil {
+			return nil
+		}
+		if err := s.effect(ctx, e); err != nil {
+			return err
+		}
+	}
+}
+
+// effect makes an entry durable, and only then has its tasks played.
+func (s *session) effect(ctx context.Context, e *subjects.Entry) error {
+	e.Writer = s.cfg.Writer
+	data, err := subjects.EncodeMessage(e)
+	if err != nil {
+		return err
+	}
+	seq, err := bus.Append(ctx, s.cfg.Conn, s.cfg.Run.LedgerSubject(), nil, data, s.head)
+	if err != nil {
+		return fmt.Errorf("append to the ledger: %w", err)
+	}
+	s.head, s.standby = seq, s.cfg.Standby
+	s.core.Appended(e, seq)
+	s.note(e)
+	return s.queue(ctx, s.core.Plays(e))
+}
+
+func (s *session) queue(ctx context.Context, plays []grouper.Play) error {
+	if len(plays) == 0 || len(s.sources) == 0 {
+		return nil
+	}
+	tasks := make([]*subjects.Task, len(plays))
+	for i := range plays {
+		tasks[i] = s.task(&plays[i])
+	}
+	if _, err := bus.PublishTasks(ctx, s.cfg.Conn, s.cfg.Run, tasks); err != nil {
+		return fmt.Errorf("queue %d tasks: %w", len(tasks), err)
+	}
+	return nil
+}
+
+// hear notes how far the inspector says it is.
+func (s *session) hear(m *nats.Msg) {
+	if seq, err := strconv.ParseUint(string(m.Data), 10, 64); err == nil {
+		s.hint = max(s.hint, seq)
+	}
+}
+
+// believe takes the inspector's word once all its dead letters are noted: the
+// hint travels outside any stream and may overtake them.
+func (s *session) believe(ctx context.Context) error {
+	if s.hint <= s.report.inspected {
+		return nil
+	}
+	hint := s.hint
+	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.DeadLetter)
+	if err != nil {
+		return err
+	}
+	for s.letters < state.LastSeq && state.Msgs > 0 {
+		select {
+		case m := <-s.lettersCh:
+			for i := range m {
+				s.letter(&m[i])
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.report.inspected = hint
+	s.core.Inspected(hint)
+	return nil
+}
+
+// checkHead ends the session when another grouper wrote.
+func (s *session) checkHead(ctx context.Context) error {
+	last, err := bus.Last(ctx, s.cfg.Conn, s.cfg.Run.StreamName(subjects.Ledger), s.cfg.Run.LedgerSubject())
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case last.Seq != s.head:
+		return errResync
+	}
+	return nil
+}
+
+// weights notes an event of WEIGHTS. One that cannot be read changes nothing.
+func (s *session) weights(m *bus.Msg) {
+	var err error
+	at, run := m.Time.UnixNano(), s.cfg.Run
+	switch m.Subject {
+	case run.WeightsSubject(subjects.EventCommit):
+		err = decode(m, func(e *subjects.CommitEvent) { s.core.Commit(m.Seq, at, e) })
+	case run.WeightsSubject(subjects.EventResumed):
+		err = decode(m, func(e *subjects.ResumedEvent) { s.core.Resumed(m.Seq, at, e) })
+	case run.WeightsSubject(subjects.EventVersion):
+		err = decode(m, func(e *subjects.VersionEvent) { s.core.Version(m.Seq, e) })
+	case run.WeightsSubject(subjects.EventCheckpoint):
+	default:
+		err = decode(m, func(e *subjects.AckEvent) { s.core.Ack(m.Seq, e) })
+	}
+	if err != nil {
+		s.cfg.Log.Warn().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("event of the trainer")
+	}
+	s.core.Weights(m.Seq)
+}
+
+func decode[T any](m *bus.Msg, fn func(*T)) error {
+	v := new(T)
+	if err := subjects.DecodeMessage(m.Data, v); err != nil {
+		return err
+	}
+	fn(v)
+	return nil
+}
