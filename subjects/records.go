@@ -31,6 +31,8 @@ type RunRecord struct {
 	Version string `json:"version"` // of the binary that created it
 	// Schema is the [SchemaVersion] the run's messages are in.
 	Schema int `json:"schema"`
+	// Tokenizer is the id of the vocabulary that the run's tokens are from.
+	Tokenizer string `json:"tokenizer,omitempty"`
 	// Recipe is the resolved recipe, Hash the SHA-256 of its bytes.
 	Recipe json.RawMessage `json:"recipe"`
 	Hash   string          `json:"hash"`

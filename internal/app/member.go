@@ -45,9 +45,13 @@ func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.
 	if err != nil {
 		return fmt.Errorf("encode recipe: %w", err)
 	}
+	tok, err := tokenizer.NewWords(builtin.Specs()[r.Environment.Name].Words...)
+	if err != nil {
+		return err
+	}
 	sum := sha256.Sum256(data)
 	record := &subjects.RunRecord{V: 1, Run: run, Created: time.Now().UnixNano(), Version: BuildInfo().Version,
-		Schema: subjects.SchemaVersion, Recipe: data, Hash: hex.EncodeToString(sum[:])}
+		Schema: subjects.SchemaVersion, Tokenizer: tok.ID(), Recipe: data, Hash: hex.EncodeToString(sum[:])}
 	if err := bus.CreateRun(ctx, c, record); errors.Is(err, bus.ErrConflict) {
 		return fmt.Errorf("%w: the bus has a run %s already; go on with it by --resume, or choose another name with --run", ErrRunExists, run)
 	} else if err != nil {
@@ -74,8 +78,14 @@ func join(ctx context.Context, c *bus.Conn, run subjects.Run, log zerolog.Logger
 	if m.params, err = r.EnvironmentParams(); err != nil {
 		return nil, err
 	}
-	m.tok, err = tokenizer.NewWords(m.spec.Words...)
-	return m, err
+	if m.tok, err = tokenizer.NewWords(m.spec.Words...); err != nil {
+		return nil, err
+	}
+	if m.tok.ID() != record.Tokenizer {
+		return nil, fmt.Errorf("run %s has the vocabulary %s, this build (%s) makes %s of its recipe: use the build that created the run (%s)",
+			run, record.Tokenizer, BuildInfo().Version, m.tok.ID(), record.Version)
+	}
+	return m, nil
 }
 
 // modelConfig is the config.json of the reference model.

@@ -155,8 +155,11 @@ func waitLine(s *BoardState) string {
 			parts = append(parts, g.Role+": "+g.Text)
 		}
 	}
+	if len(parts) == 0 && s.Committed() == 0 {
+		return "the trainer and the engine to start (JAX loads and compiles)"
+	}
 	if len(parts) == 0 {
-		return "-"
+		return "nothing"
 	}
 	return strings.Join(parts, "; ")
 }

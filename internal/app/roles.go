@@ -37,7 +37,7 @@ func (m *member) produce(ctx context.Context, o ProduceOptions) error {
 	if slots == 0 {
 		slots = p.Episodes
 	}
-	return produce.Run(ctx, m.conn, produce.Config{Run: m.run, Player: cfg, Slots: slots, Drain: p.DrainTimeout, Log: m.log})
+	return produce.Run(ctx, m.conn, produce.Config{Run: m.run, Player: cfg, Slots: slots, Tokenizer: m.record.Tokenizer, Drain: p.DrainTimeout, Log: m.log})
 }
 
 // player furnishes episodes as the recipe says.

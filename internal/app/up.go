@@ -234,8 +234,8 @@ func (u *up) wait(ctx context.Context) error {
 	}
 }
 
-// endPatience is how long the board may take to read the ledger's last entry.
-const endPatience = 5 * time.Second
+// endPatience is how long the last evaluation may take after the last step.
+const endPatience = 5 * time.Minute
 
 func (u *up) awaitEnd(ctx context.Context) error {
 	deadline := time.After(endPatience)

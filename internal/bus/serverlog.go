@@ -20,7 +20,14 @@ type serverLog struct {
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug().Msgf(format, v...) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.log.Trace().Msgf(format, v...) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.log.Trace().Msgf(format, v...) }
-func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn().Msgf("nats server: "+format, v...) }
+
+// Warnf leaves out what cannot be helped: the password is random, made at each
+// start and never stored by the server.
+func (l *serverLog) Warnf(format string, v ...any) {
+	if !strings.HasPrefix(format, "Plaintext passwords") {
+		l.log.Warn().Msgf("nats server: "+format, v...)
+	}
+}
 
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)

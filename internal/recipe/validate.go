@@ -92,6 +92,9 @@ func (r *Recipe) validateParts() error {
 	if r.Grouper.Steps != int64(r.Trainer.Steps) {
 		return fieldErrorf("grouper.steps", "%d, but trainer.steps is %d: leave it out", r.Grouper.Steps, r.Trainer.Steps)
 	}
+	if len(r.Grouper.Environments) > 0 {
+		return fieldErrorf("grouper.environments", "a recipe plays one environment, the one in its section environment: leave it out")
+	}
 	evalTasks := 0
 	if r.Grouper.Evaluation.Every > 0 {
 		evalTasks = r.Grouper.WithDefaults().Evaluation.Tasks
