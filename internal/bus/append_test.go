@@ -40,7 +40,7 @@ func TestAppend_OfManyWritersOneWinsEachPlace(t *testing.T) {
 		}
 		return nil
 	})
-	if err != errDone {
+	if !errors.Is(err, errDone) {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -63,7 +64,7 @@ func BenchmarkFollowHeaders(b *testing.B) {
 			}
 			return nil
 		})
-		if err != errDone {
+		if !errors.Is(err, errDone) {
 			b.Fatal(err)
 		}
 	}
@@ -102,7 +103,7 @@ func BenchmarkFollow(b *testing.B) {
 			}
 			return nil
 		})
-		if err != errDone {
+		if !errors.Is(err, errDone) {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -96,7 +97,7 @@ func collect(t testing.TB, c *bus.Conn, done func(ids []string) bool) []string {
 		}
 		return nil
 	})
-	if err != errDone {
+	if !errors.Is(err, errDone) {
 		t.Fatalf("follow: %v after %d trajectories", err, len(ids))
 	}
 	return ids

@@ -75,7 +75,7 @@ func TestFetch_ItsFunctionsErrorEndsItAndFreesTheWindow(t *testing.T) {
 	f := bus.NewFetcher(c, rollouts, bus.FetchConfig{WindowBytes: 1 << 20})
 	for range 20 {
 		err := f.Fetch(t.Context(), sizes(0, 1, 2, 3, 4, 5, 6), func(uint64, nats.Header, []byte) error { return errDone })
-		if err != errDone {
+		if !errors.Is(err, errDone) {
 			t.Fatal(err)
 		}
 	}

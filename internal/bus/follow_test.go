@@ -45,7 +45,7 @@ func TestFollowHeaders_DeliversAllInOrderWithoutBodies(t *testing.T) {
 		}
 		return nil
 	})
-	if err != errDone {
+	if !errors.Is(err, errDone) {
 		t.Error(err)
 	}
 }
@@ -77,7 +77,7 @@ func TestFollowHeaders_ReportsGapsAndNotThoseOfAFilter(t *testing.T) {
 			}
 			return nil
 		})
-		if err != errDone || len(got) != len(want) {
+		if !errors.Is(err, errDone) || len(got) != len(want) {
 			t.Fatalf("filter %q: %v %v", filter, got, err)
 		}
 		for seq, skipped := range got {
@@ -102,7 +102,7 @@ func TestFollow_LargeMessagesAreBoundedInBytesAndAllArrive(t *testing.T) {
 		}
 		return nil
 	})
-	if err != errDone {
+	if !errors.Is(err, errDone) {
 		t.Error(err)
 	}
 }
@@ -122,7 +122,7 @@ func TestFollow_SurvivesTheLossOfItsConsumer(t *testing.T) {
 		}
 		return nil
 	})
-	if err != errDone || !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+	if !errors.Is(err, errDone) || !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -157,7 +157,7 @@ func TestFollow_AHandlerSlowerThanEveryTimeoutLosesNothing(t *testing.T) {
 			}
 			return nil
 		})
-		if err != errDone {
+		if !errors.Is(err, errDone) {
 			t.Error(err)
 		}
 	})
@@ -169,7 +169,7 @@ func TestFollow_AnIdleHourCostsNothingAndTheNextMessageArrives(t *testing.T) {
 		time.AfterFunc(time.Hour, func() { fill(t, c, 1, 1, 10) })
 		start := time.Now()
 		err := bus.Follow(t.Context(), c, rollouts, "", 1, func(m *bus.Msg) error { return errDone })
-		if waited := time.Since(start); err != errDone || waited < time.Hour || waited > time.Hour+time.Second {
+		if waited := time.Since(start); !errors.Is(err, errDone) || waited < time.Hour || waited > time.Hour+time.Second {
 			t.Errorf("%v after %v", err, waited)
 		}
 	})
@@ -213,7 +213,7 @@ func TestFollowLatest_BeginsWithTheLastOfEachSubject(t *testing.T) {
 		}
 		return nil
 	})
-	if err != errDone || !slices.Equal(got, []string{"a2", "b2"}) {
+	if !errors.Is(err, errDone) || !slices.Equal(got, []string{"a2", "b2"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -237,7 +237,7 @@ func TestFollow_GoesOnAfterTheServerRestarts(t *testing.T) {
 		}
 		return nil
 	})
-	if err != errDone {
+	if !errors.Is(err, errDone) {
 		t.Error(err)
 	}
 }

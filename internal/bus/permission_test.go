@@ -106,7 +106,7 @@ func TestPermission_AnInboxOfItsOwnWorksAndTheDefaultOneSaysWhatToDo(t *testing.
 	c := open(t, o)
 	fill(t, c, 1, 3, 10)
 	err = bus.Follow(t.Context(), c, rollouts, "", 3, func(*bus.Msg) error { return errDone })
-	if err != errDone {
+	if !errors.Is(err, errDone) {
 		t.Errorf("follow: %v", err)
 	}
 }

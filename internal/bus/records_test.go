@@ -86,7 +86,7 @@ func TestEngines_AppearChangeAndExpire(t *testing.T) {
 			}
 			return nil
 		})
-		if want := "e1 e1+ e1+e2+ e1+ "; err != errDone || strings.Join(got, " ") != want {
+		if want := "e1 e1+ e1+e2+ e1+ "; !errors.Is(err, errDone) || strings.Join(got, " ") != want {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 		if last < 20*time.Second+bus.EngineTTL || last > 25*time.Second+bus.EngineTTL {

@@ -71,7 +71,7 @@ func ensureStream(ctx context.Context, c *Conn, want jetstream.StreamConfig, max
 func storageHint(err error, cfg jetstream.StreamConfig) error {
 	err = classify("create stream", cfg.Name, err)
 	var api *APIError
-	if errors.As(err, &api) && api.Kind == ErrDiskFull {
+	if errors.As(err, &api) && errors.Is(api.Kind, ErrDiskFull) {
 		api.Description += fmt.Sprintf("; the stream may hold %d MiB: lower its limit or give the server more storage", cfg.MaxBytes>>20)
 	}
 	return err
