@@ -52,7 +52,7 @@ func Run(ctx context.Context, cfg Config) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	parts, work := errgroup.WithContext(work)
-	b.startParts(parts, work)
+	b.startParts(work, parts)
 	for _, l := range listeners {
 		parts.Go(func() error { return b.serve(work, l) })
 	}
@@ -77,7 +77,7 @@ func newBridge(cfg Config) *bridge {
 	return b
 }
 
-func (b *bridge) startParts(parts *errgroup.Group, ctx context.Context) {
+func (b *bridge) startParts(ctx context.Context, parts *errgroup.Group) {
 	parts.Go(func() error { return b.manifests.follow(ctx) })
 	parts.Go(func() error { return b.fleet.follow(ctx) })
 	parts.Go(func() error { return b.gauge(ctx) })
