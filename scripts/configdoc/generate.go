@@ -27,18 +27,19 @@ resumed run and every process that joins use that copy.
 
 // derived are defaults that follow from other fields.
 var derived = map[string]string{
-	"sampling.max_new_tokens":       "the environment's longest action",
-	"dataset.shuffle_seed":          "`seed`",
-	"grouper.steps":                 "`trainer.steps`",
-	"grouper.min_group_size":        "`group_size`",
-	"grouper.max_groups":            "from `tokens_per_batch`",
-	"grouper.environments[].name":   "required",
-	"grouper.environments[].weight": "`1`",
-	"grouper.evaluation.deadline":   "3 x `group_deadline`",
-	"bridge.max_rows":               "4 x `rows`, at least 1024",
-	"trainer.seed":                  "`seed`",
-	"trainer.buckets":               "`bridge.buckets`",
+	"sampling.max_new_tokens":     "the environment's longest action",
+	"dataset.shuffle_seed":        "`seed`",
+	"grouper.steps":               "`trainer.steps`",
+	"grouper.min_group_size":      "`group_size`",
+	"grouper.max_groups":          "from `tokens_per_batch`",
+	"grouper.evaluation.deadline": "3 x `group_deadline`",
+	"bridge.max_rows":             "4 x `rows`, at least 1024",
+	"trainer.seed":                "`seed`",
+	"trainer.buckets":             "`bridge.buckets`",
 }
+
+// refused are fields of the parts that a recipe may not set.
+var refused = map[string]bool{"grouper.environments": true}
 
 // page is the reference while it is written.
 type page struct {
@@ -119,6 +120,9 @@ func (p *page) rows(path string, v reflect.Value, inner *[]nested) ([]string, er
 			continue
 		}
 		full := strings.TrimPrefix(path+"."+name, ".")
+		if refused[full] {
+			continue
+		}
 		doc := yamlNames(docs[f.Name], v.Type())
 		if doc == "" {
 			return nil, fmt.Errorf("%s.%s: %s %w", v.Type(), f.Name, full, errUndocumented)
