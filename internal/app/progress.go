@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/term"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -19,14 +22,36 @@ const (
 	barWidth    = 30
 )
 
-// view draws a run's board in place on a terminal.
+// view draws a run's board in place on a terminal. What is written to it, log
+// lines, scrolls by above.
 type view struct {
 	out   io.Writer
 	board *Board
 	title string
 	hint  string // how another producer joins
-	lines int    // drawn last time
-	quiet bool   // no colour: NO_COLOR
+	plain bool   // no colour: NO_COLOR
+
+	mu    sync.Mutex
+	lines int // drawn last time
+}
+
+// Write puts a log line above the view.
+func (v *view) Write(line []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, err := io.WriteString(v.out, v.erase()); err != nil {
+		return 0, err
+	}
+	v.lines = 0
+	return v.out.Write(line)
+}
+
+// erase is what takes the cursor back to the view's first line and clears it.
+func (v *view) erase() string {
+	if v.lines == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\x1b[%dA\x1b[J", v.lines)
 }
 
 // run redraws until ctx is done, and once more at the end.
@@ -47,20 +72,27 @@ func (v *view) run(ctx context.Context) {
 func (v *view) draw() {
 	s := v.board.State()
 	lines := v.render(&s)
-	var b strings.Builder
-	if v.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", v.lines)
-	}
-	for _, l := range lines {
-		b.WriteString("\x1b[2K" + l + "\n")
-	}
-	b.WriteString("\x1b[J")
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	text := v.erase() + strings.Join(lines, "\n") + "\n"
 	v.lines = len(lines)
-	io.WriteString(v.out, b.String()) //nolint:errcheck // a closed terminal ends the program elsewhere
+	io.WriteString(v.out, text) //nolint:errcheck // a closed terminal ends the program elsewhere
+}
+
+// fit cuts a line to the terminal's width: a line that wraps would be two to erase.
+func (v *view) fit(line string) string {
+	width := 0
+	if f, ok := v.out.(*os.File); ok {
+		width, _, _ = term.GetSize(int(f.Fd()))
+	}
+	if r := []rune(line); width > 1 && len(r) >= width {
+		return string(r[:width-2]) + "…"
+	}
+	return line
 }
 
 func (v *view) bold(s string) string {
-	if v.quiet {
+	if v.plain {
 		return s
 	}
 	return "\x1b[1m" + s + "\x1b[0m"
@@ -80,6 +112,9 @@ func (v *view) render(s *BoardState) []string {
 	}
 	if v.hint != "" {
 		lines = append(lines, "join      "+v.hint)
+	}
+	for i := range lines[1:] {
+		lines[i+1] = v.fit(lines[i+1])
 	}
 	return lines
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
+// DefaultRoot is the folder that run folders are in, unless the user says otherwise.
+const DefaultRoot = "runs"
+
 // runDir is the folder of one run on this machine: the embedded server's
 // store, weights, checkpoints, logs and the summary.
 type runDir string

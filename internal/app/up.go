@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -94,8 +96,37 @@ func (u *up) prepare(ctx context.Context) (err error) {
 	if u.python, err = findPython(ctx, u.o.Python); err != nil {
 		return err
 	}
-	u.run, u.dir, err = openRun(u.o.Root, u.recipe.Name, u.o.Run, u.o.Resume)
-	return err
+	if u.run, u.dir, err = openRun(u.o.Root, u.recipe.Name, u.o.Run, u.o.Resume); err != nil {
+		return err
+	}
+	if u.o.Terminal == nil {
+		return nil
+	}
+	return u.openView()
+}
+
+// openView makes the live view. The log then goes to the run's folder, and
+// only its warnings to the terminal, above the view.
+func (u *up) openView() error {
+	file, err := os.OpenFile(filepath.Join(u.dir.logs(), "headrace.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	u.view = &view{out: u.o.Terminal, title: "headrace " + string(u.run), hint: u.joinHint(), plain: os.Getenv("NO_COLOR") != ""}
+	above := zerolog.ConsoleWriter{Out: u.view, TimeFormat: "15:04:05", NoColor: u.view.plain}
+	u.log = u.o.Log.Output(zerolog.MultiLevelWriter(file, &zerolog.FilteredLevelWriter{Writer: zerolog.LevelWriterAdapter{Writer: above}, Level: zerolog.WarnLevel}))
+	return nil
+}
+
+// joinHint is the command that a second producer joins with.
+func (u *up) joinHint() string {
+	credentials := u.dir.credentials()
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, credentials); err == nil && !strings.HasPrefix(rel, "..") {
+			credentials = rel
+		}
+	}
+	return fmt.Sprintf("headrace produce --credentials %s --run %s", credentials, u.run)
 }
 
 // startBus starts the embedded server, connects, and makes or checks the run.
@@ -126,7 +157,7 @@ func (u *up) startBus(ctx context.Context) error {
 	}
 	u.board = NewBoard(u.o.Began, int64(u.member.recipe.Trainer.Steps))
 	u.parts.start("board", func(ctx context.Context) error { return watch(ctx, conn, u.run, u.board) })
-	u.log.Info().Str("run", string(u.run)).Str("folder", string(u.dir)).Str("bus", server.URL()).Msg("run is up")
+	u.log.Info().Str("run", string(u.run)).Str("folder", string(u.dir)).Str("bus", server.URL()).Str("join", u.joinHint()).Msg("run is up")
 	return nil
 }
 
@@ -157,6 +188,7 @@ func (u *up) show() (stop func()) {
 			logProgress(ctx, u.board, u.log)
 			return
 		}
+		u.view.board = u.board
 		u.view.run(ctx)
 	}()
 	return func() { cancel(); <-done }
@@ -253,11 +285,11 @@ func (u *up) awaitEnd(ctx context.Context) error {
 
 // finish writes the summary of a run that ended; otherwise it says how to go on.
 func (u *up) finish(err error) (*Summary, error) {
-	if err != nil {
-		if errors.Is(err, ErrInterrupted) {
-			return nil, fmt.Errorf("%w at step %d: go on with `headrace up %s --run %s --resume`", err, u.board.steps(), u.o.Recipe, u.run)
-		}
-		return nil, fmt.Errorf("%w (the run is kept: go on with `headrace up %s --run %s --resume`)", err, u.o.Recipe, u.run)
+	switch {
+	case errors.Is(err, ErrInterrupted):
+		return nil, fmt.Errorf("%w at step %d: go on with `%s`", err, u.board.steps(), u.again())
+	case err != nil:
+		return nil, fmt.Errorf("%w (the run is kept: go on with `%s`)", err, u.again())
 	}
 	state := u.board.State()
 	s := summarize(&state, u.o.Began, time.Now())
@@ -275,6 +307,15 @@ func (u *up) finish(err error) (*Summary, error) {
 		}
 	}
 	return &s, nil
+}
+
+// again is the command that goes on with the run.
+func (u *up) again() string {
+	c := fmt.Sprintf("headrace up %s --run %s --resume", u.o.Recipe, u.run)
+	if u.o.Root != DefaultRoot {
+		c += " --dir " + u.o.Root
+	}
+	return c
 }
 
 func (b *Board) steps() int64 {

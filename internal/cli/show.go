@@ -22,7 +22,7 @@ type sourceFlags struct {
 
 func (s *sourceFlags) flags(c *cobra.Command) {
 	s.busFlags(c)
-	c.Flags().StringVar(&s.root, "dir", envOr("HEADRACE_DIR", "runs"), "folder that run folders are in")
+	c.Flags().StringVar(&s.root, "dir", envOr("HEADRACE_DIR", app.DefaultRoot), "folder that run folders are in")
 }
 
 func (s *sourceFlags) source(c *cobra.Command, e *env) app.Source {

@@ -39,7 +39,7 @@ or a folder with a recipe.yaml. Ctrl-C drains and says how to go on.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Run, "run", "", "name of the run (default: the recipe's, with the next free number)")
-	f.StringVar(&o.Root, "dir", envOr("HEADRACE_DIR", "runs"), "folder that run folders are in")
+	f.StringVar(&o.Root, "dir", envOr("HEADRACE_DIR", app.DefaultRoot), "folder that run folders are in")
 	f.BoolVar(&o.Resume, "resume", false, "go on with a run from its last checkpoint")
 	f.Int64Var(&seed, "seed", 0, "replace the recipe's seed")
 	f.IntVar(&o.Port, "port", 0, "loopback port of the embedded server (0: any free one)")

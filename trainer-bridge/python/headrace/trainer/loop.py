@@ -203,7 +203,7 @@ class Trainer:
         metrics |= {"lr": self.cfg.lr, "reward_mean": batch.reward_mean, "rows": batch.rows}
         metrics["staleness_mean"] = float(batch.staleness.get("mean", 0.0))
         self.feed.commit(self.step, metrics, train_s=took, tokens=batch.token_count)
-        _log_step(self.step, metrics, took, self.feed.wait_s)
+        _log_step(batch, metrics, took, self.feed.wait_s)
         if self.step % self.cfg.sync_every == 0:
             self._publish()
         if self.step % self.cfg.checkpoint_every == 0:
@@ -265,11 +265,11 @@ class _Progress:
         self._feed.notice("progress", f"warm start {done}/{total}", **fields)
 
 
-def _log_step(step: int, m: Mapping[str, float], took: float, waited: float) -> None:
+def _log_step(batch: Batch, m: Mapping[str, float], took: float, waited: float) -> None:
     _log.info(
         "step %d: reward %.3f loss %+.4f entropy %.3f clipped %.3f grad %.2f"
-        " (train %.2f s, waited %.2f s)",
-        step,
+        " (train %.2f s, waited %.2f s, digest %s)",
+        batch.step,
         m["reward_mean"],
         m["loss"],
         m["entropy"],
@@ -277,6 +277,7 @@ def _log_step(step: int, m: Mapping[str, float], took: float, waited: float) -> 
         m["grad_norm"],
         took,
         waited,
+        batch.digest,
     )
 
 
