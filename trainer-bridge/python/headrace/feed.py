@@ -37,6 +37,7 @@ _log = logging.getLogger("headrace.feed")
 
 _HOLD_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
+_BYE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -318,7 +319,7 @@ class Feed:
             self._stream.send(Type.BYE, {"reason": reason})
         except FeedError as err:
             _log.debug("say bye: %s", err)
-        self._stream.close()
+        self._stream.finish(_BYE_TIMEOUT_S)
         os.close(self._wake_r)
         os.close(self._wake_w)
         self._wake_w = -1

@@ -16,12 +16,14 @@ costs an error, never memory.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -128,8 +130,22 @@ class Stream:
             raise
         return Frame(type_, body, data, fds)
 
+    def finish(self, timeout_s: float) -> None:
+        """Close after the peer has read all that was sent, or `timeout_s` passed.
+
+        Closing at once with something unread resets the connection, which can cost the peer the
+        last frames.
+        """
+        deadline = time.monotonic() + timeout_s
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+            while self.readable(max(0.0, deadline - time.monotonic())):
+                if not self._sock.recv(1 << 16):
+                    break
+        self._sock.close()
+
     def close(self) -> None:
-        """Close the socket; twice is harmless."""
+        """Close the socket at once; twice is harmless."""
         self._sock.close()
 
     def _header(self, with_fds: bool) -> tuple[bytes, tuple[int, ...]]:
