@@ -220,12 +220,12 @@ func count(v float64) string {
 
 const logEvery = 10 * time.Second // without a terminal, when steps are slow
 
-// logProgress is the view for a log: a line for every evaluation, for every
-// tenth step and, when nothing else was said for a while, for what is waited for.
+// logProgress is the view for a log: a line for every tenth step and, when
+// nothing else was said for a while, for what is waited for. Evaluations are
+// the grouper's to report.
 func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var evals int
 	var step int64
 	said := time.Now()
 	for {
@@ -235,11 +235,6 @@ func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
 		case <-tick.C:
 		}
 		s := board.State()
-		for ; evals < len(s.Evals); evals++ {
-			e := s.Evals[evals]
-			log.Info().Int64("step", int64(e.Round)).Float64("reward", e.Sampled).Float64("greedy", e.Greedy).Int("tasks", e.Tasks).Msg("evaluated")
-			said = time.Now()
-		}
 		if now := s.Committed(); now >= step+recentSteps || (now > step && (step == 0 || time.Since(said) > logEvery)) {
 			step = now
 			logStep(&s, log)

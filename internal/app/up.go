@@ -226,7 +226,7 @@ func (u *up) child(name string, args ...string) *child {
 }
 
 func (u *up) startTrainer() {
-	c := u.child("trainer", "-m", "headrace.trainer", "--feed", "unix:"+u.dir.feed(), "--exit-with-parent")
+	c := u.child("trainer", "-m", "headrace.trainer", "--feed", "unix:"+u.dir.feed(), "--checkpoints", u.dir.checkpoints(), "--exit-with-parent")
 	u.parts.start("trainer", func(ctx context.Context) error {
 		err := c.run(ctx)
 		if err == nil {

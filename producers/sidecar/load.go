@@ -38,7 +38,7 @@ func (s *sidecar) bring(ctx context.Context, e *subjects.VersionEvent) {
 		log.Error().Err(err).Dur("retry_in", s.retry).Msg("weights are not loaded")
 	} else {
 		s.acked, s.failed, s.retry, s.proven = e, nil, 0, s.serves
-		log.Info().Float64("pause_s", ack.PauseSeconds).Float64("load_s", ack.LoadSeconds).
+		log.Debug().Float64("pause_s", ack.PauseSeconds).Float64("load_s", ack.LoadSeconds).
 			Float64("verify_s", ack.VerifySeconds).Float64("resume_s", ack.ResumeSeconds).Msg("weights loaded")
 	}
 	s.announce(ctx) // before the ack: whoever waits for it finds the engine in the registry
