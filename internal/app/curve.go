@@ -27,7 +27,7 @@ type Point struct {
 
 // Size of the picture and of the plot in it, in pixels.
 const (
-	curveWidth, curveHeight         = 860, 420
+	curveWidth, curveHeight         = 860, 450
 	plotLeft, plotTop, plotW, plotH = 60, 48, 560, 310
 	colourTrain, colourSampled      = "#9aa5b1", "#1f6feb"
 	colourGreedy, colourYard        = "#c2571a", "#6b7280"
@@ -62,11 +62,30 @@ func (c *Curve) axes(b *strings.Builder) {
 		v := float64(i) / 5
 		fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e5e7eb"/><text x="%d" y="%.1f" text-anchor="end" fill="#374151">%.1f</text>`+"\n",
 			plotLeft, plotLeft+plotW, c.y(v), c.y(v), plotLeft-8, c.y(v)+4, v)
-		step := int64(v * float64(c.Steps))
+	}
+	for _, step := range c.ticks() {
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#374151">%d</text>`+"\n", c.x(step), plotTop+plotH+18, step)
 	}
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" fill="#374151">optimizer step</text>`+"\n", plotLeft+plotW/2, plotTop+plotH+38)
 	fmt.Fprintf(b, `<text x="16" y="%d" transform="rotate(-90 16 %d)" text-anchor="middle" fill="#374151">mean reward</text>`+"\n", plotTop+plotH/2, plotTop+plotH/2)
+}
+
+// mostTicks is how many labels fit under the plot.
+const mostTicks = 11
+
+// ticks are the steps to label: those of the evaluations, if they are few.
+func (c *Curve) ticks() (steps []int64) {
+	for _, p := range c.Sampled {
+		steps = append(steps, p.Step)
+	}
+	if len(steps) > 1 && len(steps) <= mostTicks {
+		return steps
+	}
+	steps = nil
+	for i := range int64(5) {
+		steps = append(steps, c.Steps*i/5)
+	}
+	return append(steps, c.Steps)
 }
 
 // yardsticks draws the reference players as dashed lines, their labels moved
@@ -82,7 +101,7 @@ func (c *Curve) yardsticks(b *strings.Builder) {
 		v := c.Yardstick[n]
 		label = math.Max(label+labelGap, c.y(v)+4)
 		fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="5 4"/><text x="%d" y="%.1f" fill="%s">%.3f %s</text>`+"\n",
-			plotLeft, plotLeft+plotW, c.y(v), c.y(v), colourYard, plotLeft+plotW+8, label, colourYard, v, html.EscapeString(n))
+			plotLeft, plotLeft+plotW, c.y(v), c.y(v), colourYard, plotLeft+plotW+8, label, colourYard, v, html.EscapeString(strings.ReplaceAll(n, "_", " ")))
 	}
 }
 
@@ -104,11 +123,15 @@ func (c *Curve) line(b *strings.Builder, points []Point, colour string, width fl
 }
 
 func (c *Curve) legend(b *strings.Builder) {
-	x, y := plotLeft+plotW+8, plotTop+plotH-44
-	for i, l := range []struct{ text, colour string }{
-		{"held out, sampled", colourSampled}, {"held out, greedy", colourGreedy}, {"training batches", colourTrain},
+	x, y := plotLeft, plotTop+plotH+62
+	for _, l := range []struct {
+		text, colour string
+		width        int
+	}{
+		{"held out, sampled", colourSampled, 150}, {"held out, greedy", colourGreedy, 150}, {"training batches", colourTrain, 150},
 	} {
 		fmt.Fprintf(b, `<rect x="%d" y="%d" width="14" height="4" fill="%s"/><text x="%d" y="%d" fill="#111827">%s</text>`+"\n",
-			x, y+20*i, l.colour, x+20, y+20*i+6, l.text)
+			x, y, l.colour, x+20, y+6, l.text)
+		x += l.width
 	}
 }

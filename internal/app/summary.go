@@ -131,7 +131,7 @@ func (s *Summary) WriteText(w io.Writer) {
 		fmt.Fprintf(w, "\nyardsticks on the same tasks\n")
 		for _, name := range byValue(s.Yardsticks) {
 			v := s.Yardsticks[name]
-			fmt.Fprintf(w, "%-28s %.3f           %s\n", name, v, strings.Repeat("-", int(v*40+0.5)))
+			fmt.Fprintf(w, "%-28s %.3f           %s\n", strings.ReplaceAll(name, "_", " "), v, strings.Repeat("-", int(v*40+0.5)))
 		}
 	}
 }
