@@ -177,16 +177,33 @@ func (c *Conn) MaxPayload() int64 { return c.nc.MaxPayload() }
 // Close sends what was published and closes the connection, within five
 // seconds. Close publishers, followers and leases first.
 func (c *Conn) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	var err error
-	if c.isUp() { // no Drain: it polls, and there is nothing to wait for but the write buffer
-		err = c.nc.FlushWithContext(ctx)
-	}
+	err := c.flush()
 	c.nc.Close()
 	<-c.closed
-	if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionReconnecting) {
+	return classify("close", "connection", err)
+}
+
+// flush waits until the server has what was published, unless the connection
+// breaks. It is no Drain, which polls: there is nothing to wait for but the
+// write buffer.
+func (c *Conn) flush() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	lost := c.lost()
+	if !c.isUp() {
 		return nil
 	}
-	return classify("close", "connection", err)
+	flushed := make(chan error, 1)
+	go func() { flushed <- c.nc.FlushWithContext(ctx) }()
+	select {
+	case err := <-flushed:
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			return nil
+		}
+		return err
+	case <-lost:
+		cancel()
+		<-flushed
+		return nil
+	}
 }

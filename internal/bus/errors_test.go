@@ -1,9 +1,12 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -90,13 +93,21 @@ func TestErrors_EveryAnswerOfTheServerHasItsType(t *testing.T) {
 }
 
 func TestErrors_NobodyListensIsNoStreamAfterRetries(t *testing.T) {
-	c := natstest.Connect(t, natstest.InProcess(t))
-	ctx, cancel := contextWithin(t, 1)
-	defer cancel()
-	_, err := bus.Send(ctx, c, "nobody", "", nil, nil)
-	if !errors.Is(err, bus.ErrNoStream) {
-		t.Errorf("got %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := natstest.Connect(t, natstest.InProcess(t))
+		start := time.Now()
+		if _, err := bus.Send(t.Context(), c, "nobody", "", nil, nil); !errors.Is(err, bus.ErrNoStream) {
+			t.Errorf("got %v", err)
+		}
+		if waited := time.Since(start); waited < time.Second || waited > time.Minute {
+			t.Errorf("believed after %v", waited)
+		}
+		ctx, cancel := contextWithin(t, 1)
+		defer cancel()
+		if _, err := bus.Send(ctx, c, "nobody", "", nil, nil); !errors.Is(err, bus.ErrNoStream) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("within a second: %v", err)
+		}
+	})
 }
 
 func TestErrors_TheConnectionsErrorsAreTyped(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
 
@@ -81,14 +82,14 @@ func TestFetch_ItsFunctionsErrorEndsItAndFreesTheWindow(t *testing.T) {
 	}
 }
 
-func TestFetch_ANoneExistingStreamIsTyped(t *testing.T) {
-	c := natstest.Connect(t, natstest.InProcess(t))
-	ctx, cancel := contextWithin(t, 1)
-	defer cancel()
-	err := bus.NewFetcher(c, "NONE", bus.FetchConfig{}).Fetch(ctx, sizes(0, 1), func(uint64, nats.Header, []byte) error { return nil })
-	if !errors.Is(err, bus.ErrNoStream) {
-		t.Errorf("got %v", err)
-	}
+func TestFetch_AStreamThatDoesNotExistIsTyped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := natstest.Connect(t, natstest.InProcess(t))
+		err := bus.NewFetcher(c, "NONE", bus.FetchConfig{}).Fetch(t.Context(), sizes(0, 1), func(uint64, nats.Header, []byte) error { return nil })
+		if !errors.Is(err, bus.ErrNoStream) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func TestFetch_GoesOnThroughARestart(t *testing.T) {

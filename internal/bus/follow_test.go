@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,12 +167,17 @@ func TestFollow_AHandlerSlowerThanEveryTimeoutLosesNothing(t *testing.T) {
 func TestFollow_AnIdleHourCostsNothingAndTheNextMessageArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := ready(t)
-		time.AfterFunc(time.Hour, func() { fill(t, c, 1, 1, 10) })
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			time.Sleep(time.Hour)
+			fill(t, c, 1, 1, 10)
+		})
 		start := time.Now()
 		err := bus.Follow(t.Context(), c, rollouts, "", 1, func(m *bus.Msg) error { return errDone })
 		if waited := time.Since(start); !errors.Is(err, errDone) || waited < time.Hour || waited > time.Hour+time.Second {
 			t.Errorf("%v after %v", err, waited)
 		}
+		writer.Wait()
 	})
 }
 

@@ -59,13 +59,19 @@ const (
 )
 
 // retry decides whether an operation that may be repeated is.
-type retry struct{ n, missing int }
+type retry struct {
+	n, missing int
+	last       error // the latest answer; the end of ctx says less
+}
 
 // again returns nil when the operation should be repeated, after a pause and
 // with a connection, else the error to give the caller.
 func (r *retry) again(ctx context.Context, c *Conn, err error) error {
 	switch {
 	case ctx.Err() != nil:
+		if r.last != nil {
+			err = r.last
+		}
 		return fmt.Errorf("%w: %w", err, ctx.Err())
 	case errors.Is(err, ErrTimeout), errors.Is(err, ErrBusy):
 	case errors.Is(err, ErrNoStream), errors.Is(err, ErrNoJetStream):
@@ -76,6 +82,7 @@ func (r *retry) again(ctx context.Context, c *Conn, err error) error {
 		return err
 	}
 	r.n++
+	r.last = err
 	cause := pause(ctx, backoff(r.n, retryMin, retryMax))
 	if cause == nil {
 		cause = c.awaitUp(ctx)
