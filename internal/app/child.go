@@ -100,7 +100,7 @@ func (c *child) once(ctx context.Context) (tail string, err error) {
 	lines := make(chan string)
 	go func() { lines <- c.copyLines(reader, out) }()
 	err = cmd.Wait()
-	writer.Close()
+	_ = writer.Close() // which never fails
 	return <-lines, exitReason(err)
 }
 

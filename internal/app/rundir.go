@@ -30,7 +30,6 @@ func (d runDir) checkpoints() string { return d.path("checkpoints") }
 func (d runDir) model() string       { return d.path("model") }
 func (d runDir) demos() string       { return d.path("demos.jsonl") }
 func (d runDir) logs() string        { return d.path("logs") }
-func (d runDir) summary() string     { return d.path("summary.json") }
 
 // feed is the socket between bridge and trainer. Socket paths are short by
 // law (104 bytes on some systems), so a deep run folder moves it to the

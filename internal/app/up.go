@@ -293,7 +293,7 @@ func (u *up) finish(err error) (*Summary, error) {
 	}
 	state := u.board.State()
 	s := summarize(&state, u.o.Began, time.Now())
-	s.Run, s.Recipe, s.Seed = string(u.run), u.recipe.Name, int64(u.member.recipe.Seed)
+	s.Run, s.Recipe, s.Seed = string(u.run), u.recipe.Name, u.member.recipe.Seed
 	s.Yardsticks, err = u.member.yardsticks()
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@
 package deps
 
 import (
+	// Blank: they are here to stay in go.mod.
 	_ "github.com/goccy/go-yaml"
 	_ "github.com/goccy/go-yaml/ast"
 	_ "github.com/nats-io/nats-server/v2/server"
