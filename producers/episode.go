@@ -11,6 +11,7 @@ import (
 
 	"github.com/headrace/headrace/envs"
 	"github.com/headrace/headrace/producers/ledger"
+	"github.com/headrace/headrace/producers/tokenizer"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -113,7 +114,7 @@ func (e *episode) show(obs envs.Observation) (subjects.Span, error) {
 		e.out.Messages = append(e.out.Messages, subjects.Message{Role: m.Role, Content: m.Content, Name: m.Name})
 	}
 	if view.Whole {
-		return e.ledger.Prompt(e.cfg.Template.Prompt(view.Messages, true))
+		return e.ledger.Prompt(e.template().Prompt(view.Messages, true))
 	}
 	if e.ledger.Len() == 0 {
 		return subjects.Span{}, errors.New("agent: the first view is not whole")
@@ -123,7 +124,7 @@ func (e *episode) show(obs envs.Observation) (subjects.Span, error) {
 			return subjects.Span{}, err
 		}
 	}
-	return e.ledger.Append(e.cfg.Template.Extend(view.Messages))
+	return e.ledger.Append(e.template().Extend(view.Messages))
 }
 
 func (e *episode) request(left int) Request {
@@ -172,6 +173,13 @@ func (e *episode) generate(parent context.Context, r Request, turn *subjects.Tur
 }
 
 // reset makes agent and environment and starts the episode.
+func (e *episode) template() tokenizer.Template {
+	if e.setup.Template != nil {
+		return e.setup.Template
+	}
+	return e.cfg.Template
+}
+
 func (e *episode) reset(parent context.Context) (envs.Observation, error) {
 	if e.setup.New == nil {
 		return envs.Observation{}, fmt.Errorf("this producer has no environment %q", e.task.Environment)

@@ -36,6 +36,9 @@ type Setup struct {
 	New func() (envs.Environment, error)
 	// Agent makes the agent of an episode.
 	Agent func() Agent
+	// Template lays out this environment's conversations, where they differ:
+	// its tools are part of the system prompt. Nil: Config.Template.
+	Template tokenizer.Template
 	// MaxTurns bounds the steps of an episode; 0 leaves the environment's
 	// limit, which it cannot raise.
 	MaxTurns int

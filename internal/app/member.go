@@ -29,10 +29,33 @@ type member struct {
 	conn   *bus.Conn
 	record *subjects.RunRecord
 	recipe *recipe.Recipe
-	spec   envs.Spec
-	params json.RawMessage
+	plays  []play
 	tok    *tokenizer.Words
 	log    zerolog.Logger
+}
+
+// play is one environment of the run.
+type play struct {
+	recipe.Environment
+	spec   envs.Spec
+	params json.RawMessage
+}
+
+// playsOf looks up what a recipe plays, and the vocabulary for all of it.
+func playsOf(r *recipe.Recipe) ([]play, *tokenizer.Words, error) {
+	var plays []play
+	var words []string
+	for _, e := range r.Played() {
+		params, err := e.JSON()
+		if err != nil {
+			return nil, nil, fmt.Errorf("environment %s: %w", e.Name, err)
+		}
+		spec := builtin.Specs()[e.Name]
+		plays = append(plays, play{Environment: e, spec: spec, params: params})
+		words = append(words, spec.Words...)
+	}
+	tok, err := tokenizer.NewWords(words...)
+	return plays, tok, err
 }
 
 // createRecord writes the record of a new run: its recipe, resolved.
@@ -45,7 +68,7 @@ func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.
 	if err != nil {
 		return fmt.Errorf("encode recipe: %w", err)
 	}
-	tok, err := tokenizer.NewWords(builtin.Specs()[r.Environment.Name].Words...)
+	_, tok, err := playsOf(r)
 	if err != nil {
 		return err
 	}
@@ -74,11 +97,8 @@ func join(ctx context.Context, c *bus.Conn, run subjects.Run, log zerolog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("the recipe of run %s is not one this build (%s) can read; it was made by %s: %w", run, BuildInfo().Version, record.Version, err)
 	}
-	m := &member{run: run, conn: c, record: record, recipe: r, spec: builtin.Specs()[r.Environment.Name], log: log}
-	if m.params, err = r.EnvironmentParams(); err != nil {
-		return nil, err
-	}
-	if m.tok, err = tokenizer.NewWords(m.spec.Words...); err != nil {
+	m := &member{run: run, conn: c, record: record, recipe: r, log: log}
+	if m.plays, m.tok, err = playsOf(r); err != nil {
 		return nil, err
 	}
 	if m.tok.ID() != record.Tokenizer {
@@ -122,18 +142,19 @@ func (m *member) writeModel(dir string) error {
 	return writeFile(filepath.Join(dir, "config.json"), data)
 }
 
-// yardsticks plays the environment's scripted players on the held-out tasks.
+// yardsticks plays the scripted players on the held-out tasks of a run that
+// plays one environment.
 func (m *member) yardsticks() (map[string]float64, error) {
-	eval := m.recipe.Grouper.WithDefaults().Evaluation
-	if m.spec.Yardsticks == nil || eval.Every == 0 || m.recipe.Dataset.Path != "" {
+	eval := m.recipe.Grouper.Evaluation
+	p := &m.plays[0]
+	if len(m.plays) > 1 || p.spec.Yardsticks == nil || eval.Every == 0 || m.recipe.Dataset.Path != "" {
 		return nil, nil
 	}
-	first := m.recipe.Dataset.WithDefaults(m.recipe.Seed).EvalSeeds.First
 	seeds := make([]int64, eval.Tasks)
 	for i := range seeds {
-		seeds[i] = first + int64(i)
+		seeds[i] = m.recipe.Dataset.EvalSeeds.First + int64(i)
 	}
-	out, err := m.spec.Yardsticks(m.params, seeds)
+	out, err := p.spec.Yardsticks(p.params, seeds)
 	if err != nil {
 		return nil, fmt.Errorf("play the yardsticks: %w", err)
 	}

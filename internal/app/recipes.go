@@ -4,9 +4,6 @@ import (
 	"context"
 
 	"github.com/rs/zerolog"
-
-	"github.com/headrace/headrace/envs/builtin"
-	"github.com/headrace/headrace/producers/tokenizer"
 )
 
 // ResolveRecipe is a recipe with every default in place, as YAML.
@@ -25,11 +22,8 @@ func Demos(ctx context.Context, path, out string, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	m := &member{recipe: r, spec: builtin.Specs()[r.Environment.Name], log: log}
-	if m.params, err = r.EnvironmentParams(); err != nil {
-		return err
-	}
-	if m.tok, err = tokenizer.NewWords(m.spec.Words...); err != nil {
+	m := &member{recipe: r, log: log}
+	if m.plays, m.tok, err = playsOf(r); err != nil {
 		return err
 	}
 	return m.writeDemos(ctx, out)

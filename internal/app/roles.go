@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -42,28 +43,37 @@ func (m *member) produce(ctx context.Context, o ProduceOptions) error {
 
 // player furnishes episodes as the recipe says.
 func (m *member) player(name string) (producers.Config, error) {
-	template, err := tokenizer.NewChatML(m.tok, m.spec.Tools...)
-	if err != nil {
-		return producers.Config{}, err
-	}
-	e := &m.recipe.Environment
-	system := e.System
-	if system == "" {
-		system = m.spec.System
-	}
-	agent, err := agents.New(agents.Kind(e.Agent), system)
-	if err != nil {
-		return producers.Config{}, err
-	}
 	p := &m.recipe.Producer
-	return producers.Config{
-		Producer: name, Tokenizer: m.tok, Template: template, Log: m.log,
-		Environments: map[string]producers.Setup{e.Name: {
-			New:   func() (envs.Environment, error) { return m.spec.New(m.params) },
-			Agent: agent, MaxTurns: e.MaxTurns,
-		}},
+	cfg := producers.Config{
+		Producer: name, Tokenizer: m.tok, Log: m.log, Environments: map[string]producers.Setup{},
 		Limits: producers.Limits{Call: p.CallTimeout, Step: p.StepTimeout, Episode: p.EpisodeTimeout, Tokens: m.recipe.Model.MaxContext},
-	}, nil
+	}
+	for i := range m.plays {
+		setup, err := m.plays[i].setup(m.tok)
+		if err != nil {
+			return cfg, fmt.Errorf("environment %s: %w", m.plays[i].Name, err)
+		}
+		cfg.Environments[m.plays[i].Name] = setup
+		cfg.Template = setup.Template
+	}
+	return cfg, nil
+}
+
+// setup furnishes the episodes of one environment.
+func (p *play) setup(tok tokenizer.Tokenizer) (producers.Setup, error) {
+	template, err := tokenizer.NewChatML(tok, p.spec.Tools...)
+	if err != nil {
+		return producers.Setup{}, err
+	}
+	system := p.System
+	if system == "" {
+		system = p.spec.System
+	}
+	agent, err := agents.New(agents.Kind(p.Agent), system)
+	return producers.Setup{
+		New:   func() (envs.Environment, error) { return p.spec.New(p.params) },
+		Agent: agent, Template: template, MaxTurns: p.MaxTurns,
+	}, err
 }
 
 // writeDemos plays the warm start's demonstrations into a file, unless it is
@@ -89,16 +99,26 @@ func (m *member) writeDemos(ctx context.Context, file string) error {
 		return fmt.Errorf("write demonstrations: %w", err)
 	}
 	defer out.Close()
-	d := &m.recipe.Demonstrations
-	err = player.Demonstrate(ctx, out, producers.DemoConfig{Environment: m.recipe.Environment.Name, Episodes: d.Episodes,
-		FirstSeed: d.FirstSeed, Skill: d.Skill, Seed: m.recipe.Seed})
-	if err != nil {
+	if err := m.demonstrate(ctx, player, out); err != nil {
 		return err
 	}
 	if err := out.Close(); err != nil {
 		return fmt.Errorf("write demonstrations: %w", err)
 	}
 	return os.Rename(out.Name(), file)
+}
+
+// demonstrate plays the same number of episodes of each environment.
+func (m *member) demonstrate(ctx context.Context, player *producers.Player, out io.Writer) error {
+	d := &m.recipe.Demonstrations
+	for i := range m.plays {
+		err := player.Demonstrate(ctx, out, producers.DemoConfig{Environment: m.plays[i].Name,
+			Episodes: max(1, d.Episodes/len(m.plays)), FirstSeed: d.FirstSeed, Skill: d.Skill, Seed: m.recipe.Seed})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // noPolicy stands where a player that only demonstrates needs one.
@@ -109,18 +129,21 @@ func (noPolicy) Generate(context.Context, producers.Request) (producers.Completi
 }
 
 func (m *member) group(ctx context.Context, writer string) error {
-	eval := m.recipe.Grouper.WithDefaults().Evaluation
 	tasks := 0
-	if eval.Every > 0 {
-		tasks = eval.Tasks
+	if m.recipe.Grouper.Evaluation.Every > 0 {
+		tasks = m.recipe.Grouper.Evaluation.Tasks
 	}
 	data, err := dataset.Open(m.recipe.Dataset, tasks, m.recipe.Seed)
 	if err != nil {
 		return err
 	}
+	mix := make([]*dataset.Dataset, len(m.recipe.Environments)) // the same seeds are other tasks in each
+	for i := range mix {
+		mix[i] = data
+	}
 	s := &m.recipe.Sampling
 	return group.Run(ctx, group.Config{
-		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Dataset: data, Environment: m.recipe.Environment.Name,
+		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Dataset: data, Environment: m.plays[0].Name, Mix: mix,
 		Sampling: subjects.Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK, MaxNewTokens: s.MaxNewTokens, Seed: uint64(m.recipe.Seed)},
 		Writer:   writer, Log: m.log,
 	})

@@ -82,7 +82,7 @@ func TestParse_AMistakeIsOneLine(t *testing.T) {
 		{"group of one", "group_size: 8", "group_size: 1", 17, "grouper.group_size", []string{"at least 2"}},
 		{"minimum above the group", "group_size: 8", "min_group_size: 9", 17, "grouper.min_group_size", []string{"group_size (8)"}},
 		{"batch that cannot hold a group", "groups_per_batch: 4", "{tokens_per_batch: 1000, trajectory_tokens: 160}", 18, "grouper.tokens_per_batch", []string{"8 x trajectory_tokens 160 = 1280", "no batch could be cut"}},
-		{"a second environment", "groups_per_batch: 4", "environments: [{name: a}, {name: b}]", 18, "grouper.environments", []string{"one environment"}},
+		{"a second environment", "groups_per_batch: 4", "environments: [{name: a}, {name: b}]", 18, "grouper.environments", []string{"follows from the recipe"}},
 		{"no deadline", "group_size: 8", "group_deadline: -1s", 17, "grouper.group_deadline", []string{"for ever"}},
 		{"slot outlives its group", "group_size: 8", "slot_timeout: 20m", 17, "grouper.slot_timeout", []string{"group_deadline"}},
 		{"evaluation on training tasks", "{first: 0, count: 64}", "{first: 990, count: 64}", 15, "dataset.eval_seeds", []string{"overlaps", "trained on"}},

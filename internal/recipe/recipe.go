@@ -19,6 +19,7 @@ import (
 	"github.com/headrace/headrace/envs/builtin"
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/dataset"
+	"github.com/headrace/headrace/producers/agents"
 	"github.com/headrace/headrace/trainer-bridge/layout"
 )
 
@@ -32,6 +33,9 @@ type Recipe struct {
 	Seed int64 `yaml:"seed"`
 	// Environment is what is played.
 	Environment Environment `yaml:"environment"`
+	// Environments are what is played in a run with several; then environment
+	// is left out.
+	Environments []Environment `yaml:"environments"`
 	// Sampling are the parameters of every training episode's model calls.
 	Sampling Sampling `yaml:"sampling"`
 	// Dataset says which tasks there are and in which order they come.
@@ -67,6 +71,12 @@ type Environment struct {
 	System string `yaml:"system"`
 	// MaxTurns lowers the environment's turn limit; 0 leaves it.
 	MaxTurns int `yaml:"max_turns"`
+	// Weight is its part of the groups, relative to the others'. Default 1.
+	// Among several only.
+	Weight float64 `yaml:"weight"`
+	// MinShare is the least part of every batch that is from it, 0 to 1. Among
+	// several only.
+	MinShare float64 `yaml:"min_share"`
 }
 
 // Sampling are the parameters of a model call.
@@ -143,7 +153,6 @@ type Bus struct {
 // Default is a recipe with every default in place.
 func Default() *Recipe {
 	return &Recipe{
-		Environment:    Environment{Agent: "conversation"},
 		Sampling:       Sampling{Temperature: 1, TopP: 1},
 		Producer:       Producer{Episodes: 192, CallTimeout: 2 * time.Minute, StepTimeout: time.Minute, EpisodeTimeout: 10 * time.Minute, DrainTimeout: 5 * time.Second},
 		Model:          Model{DModel: 64, Layers: 2, Heads: 2, DFF: 256, MaxContext: 160},
@@ -159,12 +168,45 @@ func (r *Recipe) withDefaults() {
 	if r.Trainer.Seed < 0 {
 		r.Trainer.Seed = int(r.Seed)
 	}
-	if spec, ok := builtin.Specs()[r.Environment.Name]; ok && r.Sampling.MaxNewTokens == 0 {
-		r.Sampling.MaxNewTokens = spec.MaxActionTokens
+	longest := 0
+	for _, e := range r.played() {
+		if e.Agent == "" {
+			e.Agent = string(agents.Conversation)
+		}
+		longest = max(longest, builtin.Specs()[e.Name].MaxActionTokens)
+	}
+	if r.Sampling.MaxNewTokens == 0 {
+		r.Sampling.MaxNewTokens = longest
+	}
+	if len(r.Environments) > 0 && len(r.Grouper.Environments) == 0 {
+		for _, e := range r.Environments {
+			r.Grouper.Environments = append(r.Grouper.Environments, grouper.Environment{Name: e.Name, Weight: e.Weight, MinShare: e.MinShare})
+		}
 	}
 	if r.Grouper.Steps == 0 {
 		r.Grouper.Steps = int64(r.Trainer.Steps)
 	}
+}
+
+// played are the environments of the run.
+func (r *Recipe) played() []*Environment {
+	if len(r.Environments) == 0 {
+		return []*Environment{&r.Environment}
+	}
+	var list []*Environment
+	for i := range r.Environments {
+		list = append(list, &r.Environments[i])
+	}
+	return list
+}
+
+// Played are the environments of the run: one, or those of a mix in their order.
+func (r *Recipe) Played() []Environment {
+	var list []Environment
+	for _, e := range r.played() {
+		list = append(list, *e)
+	}
+	return list
 }
 
 // resolve puts the parts' own defaults in place and makes paths independent of
@@ -187,7 +229,7 @@ func (r *Recipe) Validate() error {
 	if !namePattern.MatchString(r.Name) {
 		return fieldErrorf("name", "%q; want 1 to 31 of a-z, 0-9 and -", r.Name)
 	}
-	for _, check := range []func() error{r.validateEnvironment, r.validateSizes, r.Trainer.validate, r.validateParts} {
+	for _, check := range []func() error{r.validateEnvironments, r.validateSizes, r.Trainer.validate, r.validateParts} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -45,3 +45,25 @@ func TestParse_NumbersWithAnExponent(t *testing.T) {
 		t.Errorf("lr %v, entropy %v", r.Trainer.LR, r.Trainer.Entropy)
 	}
 }
+
+func TestParse_SeveralEnvironmentsAreAMix(t *testing.T) {
+	r, err := Parse("x", []byte(`name: x
+environments:
+  - {name: frozenlake, weight: 2}
+  - {name: calculator, agent: tool, min_share: 0.25}
+trainer: {steps: 1}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.Played(); len(p) != 2 || p[0].Agent != "conversation" || p[1].Agent != "tool" {
+		t.Errorf("plays %+v", p)
+	}
+	if g := r.Grouper.Environments; len(g) != 2 || g[0].Weight != 2 || g[1].Weight != 1 || g[1].MinShare != 0.25 {
+		t.Errorf("mix %+v", g)
+	}
+	_, err = Parse("x", []byte("name: x\nenvironment: {name: frozenlake}\nenvironments: [{name: calculator}]\ntrainer: {steps: 1}\n"))
+	if err == nil || err.Error() != "x:2: environment: beside environments: name each in the list, or only one here" {
+		t.Errorf("both at once: %v", err)
+	}
+}

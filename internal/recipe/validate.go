@@ -3,6 +3,7 @@ package recipe
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,43 +15,62 @@ import (
 	"github.com/headrace/headrace/trainer-bridge/layout"
 )
 
-func (r *Recipe) validateEnvironment() error {
-	specs := builtin.Specs()
-	e := &r.Environment
-	spec, ok := specs[e.Name]
-	if !ok {
-		return fieldErrorf("environment.name", "%q; built in are %s", e.Name, strings.Join(slices.Sorted(maps.Keys(specs)), ", "))
+func (r *Recipe) validateEnvironments() error {
+	if len(r.Environments) == 0 {
+		return r.Environment.validate("environment")
 	}
-	params, err := r.EnvironmentParams()
-	if err != nil {
-		return err
+	if r.Environment.Name != "" {
+		return fieldErrorf("environment", "beside environments: name each in the list, or only one here")
 	}
-	instance, err := spec.New(params)
-	if err != nil {
-		return fieldErrorf("environment.params", "%v", err)
+	if r.Dataset.Path != "" {
+		return fieldErrorf("dataset.path", "goes with one environment, not with a mix")
 	}
-	if err := instance.Close(); err != nil {
-		return fieldErrorf("environment", "%v", err)
-	}
-	if !slices.Contains(agents.Kinds(), agents.Kind(e.Agent)) {
-		return fieldErrorf("environment.agent", "%q; allowed: %v", e.Agent, agents.Kinds())
-	}
-	if e.MaxTurns < 0 {
-		return fieldErrorf("environment.max_turns", "must be at least 0")
+	names := map[string]bool{}
+	for i := range r.Environments {
+		e, field := &r.Environments[i], fmt.Sprintf("environments.%d", i)
+		if err := e.validate(field); err != nil {
+			return err
+		}
+		if names[e.Name] {
+			return fieldErrorf(field+".name", "%s is in the list already", e.Name)
+		}
+		names[e.Name] = true
 	}
 	return nil
 }
 
-// EnvironmentParams are the environment's parameters as JSON.
-func (r *Recipe) EnvironmentParams() (json.RawMessage, error) {
-	if len(r.Environment.Params) == 0 {
+func (e *Environment) validate(field string) error {
+	specs := builtin.Specs()
+	spec, ok := specs[e.Name]
+	if !ok {
+		return fieldErrorf(field+".name", "%q; built in are %s", e.Name, strings.Join(slices.Sorted(maps.Keys(specs)), ", "))
+	}
+	params, err := e.JSON()
+	if err != nil {
+		return fieldErrorf(field+".params", "%v", err)
+	}
+	instance, err := spec.New(params)
+	if err != nil {
+		return fieldErrorf(field+".params", "%v", err)
+	}
+	if err := instance.Close(); err != nil {
+		return fieldErrorf(field, "%v", err)
+	}
+	if !slices.Contains(agents.Kinds(), agents.Kind(e.Agent)) {
+		return fieldErrorf(field+".agent", "%q; allowed: %v", e.Agent, agents.Kinds())
+	}
+	if e.MaxTurns < 0 {
+		return fieldErrorf(field+".max_turns", "must be at least 0")
+	}
+	return nil
+}
+
+// JSON is the environment's parameters as its constructor takes them.
+func (e *Environment) JSON() (json.RawMessage, error) {
+	if len(e.Params) == 0 {
 		return nil, nil
 	}
-	params, err := json.Marshal(r.Environment.Params)
-	if err != nil {
-		return nil, fieldErrorf("environment.params", "%v", err)
-	}
-	return params, nil
+	return json.Marshal(e.Params)
 }
 
 func (r *Recipe) validateSizes() error {
@@ -92,8 +112,8 @@ func (r *Recipe) validateParts() error {
 	if r.Grouper.Steps != int64(r.Trainer.Steps) {
 		return fieldErrorf("grouper.steps", "%d, but trainer.steps is %d: leave it out", r.Grouper.Steps, r.Trainer.Steps)
 	}
-	if len(r.Grouper.Environments) > 0 {
-		return fieldErrorf("grouper.environments", "a recipe plays one environment, the one in its section environment: leave it out")
+	if len(r.Grouper.Environments) != len(r.Environments) {
+		return fieldErrorf("grouper.environments", "follows from the recipe's environments: leave it out")
 	}
 	evalTasks := 0
 	if r.Grouper.Evaluation.Every > 0 {
