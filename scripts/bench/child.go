@@ -25,9 +25,6 @@ type child struct {
 	signal os.Signal     // what ends it; nil: the end of its stdin
 }
 
-// line is what a child says.
-type line []byte
-
 // start starts a program whose stdout is lines of JSON.
 func start(ctx context.Context, name string, argv ...string) (*child, error) {
 	c := &child{name: name, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}

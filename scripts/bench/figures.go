@@ -77,7 +77,7 @@ func (o *options) groups(length int, volume float64) int {
 }
 
 func (o *options) job(length, groups int, sync string) job {
-	return job{Length: length, Groups: groups, GroupsPerBatch: 8, Producers: producers, Live: o.live, Sync: sync}
+	return job{Length: length, Groups: groups, GroupsPerBatch: 8, Producers: producers, Live: o.live, Ahead: o.ahead, Sync: sync}
 }
 
 type lineFunc func(*options, context.Context, job) (outcome, error)
@@ -133,7 +133,7 @@ func paced(line lineFunc, sync string) func(context.Context, *options) ([]value,
 // of [1024, 2304] with four bytes an element, and the mask.
 func handoff(ctx context.Context, o *options) ([]value, error) {
 	const batches, perBatch = 8, 128
-	j := job{Length: 2304, Groups: batches * perBatch, GroupsPerBatch: perBatch, Producers: 2, Live: o.live, Sync: "1s", Versions: true, Settle: 1}
+	j := job{Length: 2304, Groups: batches * perBatch, GroupsPerBatch: perBatch, Producers: 2, Live: o.live, Ahead: o.ahead, Sync: "1s", Versions: true, Settle: 1}
 	x, err := o.headrace(ctx, j)
 	if err != nil {
 		return nil, err

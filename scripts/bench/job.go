@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -28,6 +27,7 @@ type job struct {
 	Producers      int     `json:"producers"`
 	Index          int     `json:"index"`    // of this producer
 	Live           int     `json:"live"`     // trajectories in flight in a producer
+	Ahead          int     `json:"ahead"`    // batches that producers may be ahead of the trainer
 	Pace           float64 `json:"pace"`     // groups a second; 0: as fast as it goes
 	Sync           string  `json:"sync"`     // of the server: "1s", "always"
 	Dir            string  `json:"dir"`      // of this run of a line
@@ -92,12 +92,4 @@ func bundleShape(length int) (count, body int) {
 		panic(err) // of a constant
 	}
 	return min(64, (256<<10)/buf.Len()), buf.Len()
-}
-
-// emptyDir makes the folder anew.
-func emptyDir(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	return os.MkdirAll(dir, 0o755)
 }

@@ -49,6 +49,10 @@ func produce(ctx context.Context, j job, p *parent) error {
 	}
 	defer conn.Close() //nolint:errcheck // everything is acknowledged
 	pub := bus.NewPublisher(conn, bus.PublisherConfig{Run: benchRun, Producer: name, Log: logger()})
+	admitted, err := admit(conn, j)
+	if err != nil {
+		return err
+	}
 	if err := p.ready(none{}); err != nil {
 		return err
 	}
@@ -57,7 +61,7 @@ func produce(ctx context.Context, j job, p *parent) error {
 	if j.Pace > 0 {
 		out.Batches, err = j.producePaced(ctx, pub, newSample(j.Length, name))
 	} else {
-		err = j.produceAll(ctx, pub, newSample(j.Length, name))
+		err = j.produceAll(ctx, pub, newSample(j.Length, name), admitted)
 	}
 	stop()
 	if err != nil {
@@ -72,7 +76,7 @@ func produce(ctx context.Context, j job, p *parent) error {
 }
 
 // produceAll plays Live episodes at once, each of which finishes at once.
-func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample) error {
+func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample, admitted *admission) error {
 	episodes, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for range j.Live {
@@ -83,6 +87,7 @@ func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample) erro
 				if group >= j.Groups {
 					return nil
 				}
+				admitted.wait(group)
 				if _, err := pub.Publish(ctx, s.trajectory(group, n%groupSize)); err != nil {
 					return err
 				}

@@ -78,6 +78,7 @@ type options struct {
 	volume  float64 // of the full one
 	paced   int     // batches of a paced round, one a second
 	live    int     // episodes in flight in a producer process
+	ahead   int     // batches that our producers may be ahead of the trainer
 	dir     string
 	python  string
 	scripts string
@@ -93,6 +94,7 @@ func parseFlags(args []string) (*options, error) {
 	f.Float64Var(&o.volume, "volume", 1, "work of a round, as a part of the full one")
 	f.IntVar(&o.paced, "paced", 40, "batches of a paced round, one a second")
 	f.IntVar(&o.live, "live", 512, "trajectories in flight in each producer process")
+	f.IntVar(&o.ahead, "ahead", 64, "batches that the producers of the e2e lines may be ahead of the trainer, as tasks would hold them; Redis's are not held")
 	f.StringVar(&o.dir, "dir", "out/bench", "folder for stores, emptied as it goes; its disk is what is measured")
 	f.StringVar(&o.python, "python", ".venv/bin/python", "Python with headrace, redis and hiredis")
 	f.StringVar(&o.scripts, "scripts", "scripts", "folder of the repository's scripts")
@@ -105,8 +107,8 @@ func parseFlags(args []string) (*options, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if o.rounds < 1 || o.volume <= 0 || o.paced < 1 || o.live < 8 {
-		return nil, fmt.Errorf("rounds, volume and paced must be above 0, live at least 8")
+	if o.rounds < 1 || o.volume <= 0 || o.paced < 1 || o.live < 8 || o.ahead < 8 {
+		return nil, fmt.Errorf("rounds, volume and paced must be above 0, live and ahead at least 8")
 	}
 	for _, name := range f.Args() {
 		if !known(name) {
