@@ -127,7 +127,7 @@ func (c *Core) retrySlots(e *subjects.Entry) {
 	slices.SortFunc(groups, byOrder)
 	for _, g := range groups {
 		for i := range g.slots {
-			if s := &g.slots[i]; s.state == failed {
+			if s := &g.slots[i]; s.state == failed && !s.filled {
 				e.Retries = append(e.Retries, subjects.Retry{Kind: subjects.Train, Group: g.id, Slot: subjects.Slot(i),
 					Attempt: subjects.Attempt(s.attempt) + 1, Reason: causes[s.cause]})
 				c.applyRetry(&e.Retries[len(e.Retries)-1], e.At)
@@ -149,8 +149,8 @@ func (c *Core) applyRetry(r *subjects.Retry, at int64) {
 		return
 	}
 	s := &g.slots[r.Slot]
-	g.set(s, waiting)
-	s.attempt, s.cause, s.issued = int16(r.Attempt), causeNone, at
+	s.attempt, s.state, s.cause, s.issued = int16(r.Attempt), waiting, causeNone, at
+	g.recount()
 	if c.cfg.SlotTimeout > 0 {
 		c.timer(at)
 	}

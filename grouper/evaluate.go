@@ -14,15 +14,36 @@ type round struct {
 	lifetime
 	step     subjects.Step
 	episodes []episode
-	pending  int  // episodes that may still come
-	failed   bool // one is to be handed out again
+	spares   []spare // further trajectories of filled episodes
+	pending  int     // episodes that may still come
+	failed   bool    // one is to be handed out again
 }
 
 type episode struct {
 	slot
+	played
+}
+
+// played is what came of an episode.
+type played struct {
 	at       subjects.Address
+	attempt  subjects.Attempt
 	reward   float64
 	min, max subjects.PolicyVersion
+}
+
+type spare struct {
+	episode int
+	played
+}
+
+func (r *round) recount() {
+	r.pending = 0
+	for i := range r.episodes {
+		if r.episodes[i].slot.pending() {
+			r.pending++
+		}
+	}
 }
 
 // dueRound is the newest step that wants an evaluation and has none.
@@ -64,20 +85,20 @@ func (c *Core) openRound(step subjects.Step, tasks int, at int64) {
 }
 
 // episode finds the place of an evaluation trajectory; nil if there is none.
-func (c *Core) episode(e *subjects.IndexEntry) (*round, *episode) {
+func (c *Core) episode(e *subjects.IndexEntry) (*round, int) {
 	at := strings.LastIndexByte(string(e.Group), '-')
 	i, err := strconv.Atoi(string(e.Group[at+1:]))
 	per := c.cfg.Evaluation.Episodes()
 	for _, r := range c.rounds {
 		if n := i*per + int(e.Slot); err == nil && r.step == e.Round && i >= 0 && int(e.Slot) < per && n < len(r.episodes) {
-			return r, &r.episodes[n]
+			return r, n
 		}
 	}
-	return nil, nil
+	return nil, 0
 }
 
 func (c *Core) evalArrival(a subjects.Address, at int64, e *subjects.IndexEntry) {
-	r, ep := c.episode(e)
+	r, i := c.episode(e)
 	if r == nil {
 		c.stats.EvalUnused++
 		return
@@ -87,41 +108,49 @@ func (c *Core) evalArrival(a subjects.Address, at int64, e *subjects.IndexEntry)
 		c.watch(&r.lifetime)
 	}
 	c.start(r.order, at)
+	ep, came := &r.episodes[i], played{a, e.Attempt, e.Reward, e.MinVersion, e.MaxVersion}
 	switch {
-	case ep.state == filled:
-		c.stats.EvalUnused++
 	case !e.Status.Trained():
 		c.loseEpisode(r, ep, e.Attempt, causeOf(e.Status))
 	case c.isRejected(a):
 		c.loseEpisode(r, ep, e.Attempt, causeRejected)
+	case ep.filled:
+		r.spares = append(r.spares, spare{i, came})
 	default:
-		if ep.state != dead {
-			r.pending--
-		}
-		ep.state = filled
-		ep.at, ep.reward, ep.min, ep.max = a, e.Reward, e.MinVersion, e.MaxVersion
+		ep.filled, ep.played = true, came
+		r.recount()
 	}
 }
 
 func (c *Core) loseEpisode(r *round, ep *episode, a subjects.Attempt, why cause) {
-	if !ep.lose(a, why, *c.cfg.SlotRetries) {
-		return
+	if ep.lose(a, why, *c.cfg.SlotRetries) {
+		r.recount()
+		r.failed = true
 	}
-	if ep.state == dead {
-		r.pending--
-		return
-	}
-	r.failed = true
 }
 
 func (c *Core) rejectEpisodes(r *round, a subjects.Address) {
+	r.spares = slices.DeleteFunc(r.spares, func(s spare) bool {
+		hit := hits(s.at, a)
+		if hit {
+			c.loseEpisode(r, &r.episodes[s.episode], s.attempt, causeRejected)
+		}
+		return hit
+	})
 	for i := range r.episodes {
 		ep := &r.episodes[i]
-		if ep.state == filled && ep.at.Seq == a.Seq && (ep.at.Index == a.Index || a.Index == Whole) {
-			ep.state = waiting
-			r.pending++
-			c.loseEpisode(r, ep, subjects.Attempt(ep.attempt), causeRejected)
+		if !ep.filled || !hits(ep.at, a) {
+			continue
 		}
+		came := ep.played.attempt
+		ep.filled, ep.played = false, played{}
+		c.loseEpisode(r, ep, came, causeRejected)
+		if at := slices.IndexFunc(r.spares, func(s spare) bool { return s.episode == i }); at >= 0 {
+			ep.filled, ep.played = true, r.spares[at].played
+			r.spares = slices.Delete(r.spares, at, at+1)
+		}
+		r.recount()
+		r.failed = true
 	}
 }
 
@@ -132,9 +161,9 @@ func (c *Core) retryEpisodes(e *subjects.Entry, r *round) {
 	r.failed = false
 	per := c.cfg.Evaluation.Episodes()
 	for i := range r.episodes {
-		if ep := &r.episodes[i]; ep.state == failed {
+		if ep := &r.episodes[i]; ep.state == failed && !ep.filled {
 			e.Retries = append(e.Retries, subjects.Retry{Kind: subjects.Eval, Group: subjects.EvalGroup(r.step, i/per),
-				Slot: subjects.Slot(i % per), Attempt: subjects.Attempt(ep.attempt) + 1, Reason: causes[ep.cause]})
+				Slot: subjects.Slot(i % per), Attempt: subjects.Attempt(ep.slot.attempt) + 1, Reason: causes[ep.cause]})
 			c.applyRetry(&e.Retries[len(e.Retries)-1], e.At)
 		}
 	}
@@ -143,14 +172,13 @@ func (c *Core) retryEpisodes(e *subjects.Entry, r *round) {
 func (c *Core) applyEvalRetry(r *subjects.Retry, at int64) {
 	step, _, _ := strings.Cut(strings.TrimPrefix(string(r.Group), "e"), "-")
 	n, _ := strconv.ParseInt(step, 10, 64)
-	round, ep := c.episode(&subjects.IndexEntry{Group: r.Group, Slot: r.Slot, Round: subjects.Step(n)})
+	round, i := c.episode(&subjects.IndexEntry{Group: r.Group, Slot: r.Slot, Round: subjects.Step(n)})
 	if round == nil {
 		return
 	}
-	if ep.state == filled || ep.state == dead {
-		round.pending++
-	}
-	ep.slot = slot{issued: at, attempt: int16(r.Attempt)}
+	s := &round.episodes[i].slot
+	s.attempt, s.state, s.cause, s.issued = int16(r.Attempt), waiting, causeNone, at
+	round.recount()
 }
 
 // closeRounds reports the rounds that are played, or due.
@@ -167,7 +195,7 @@ func (c *Core) closeRounds(e *subjects.Entry, now int64) {
 
 func (r *round) newest() (seq uint64) {
 	for i := range r.episodes {
-		if r.episodes[i].state == filled {
+		if r.episodes[i].filled {
 			seq = max(seq, r.episodes[i].at.Seq)
 		}
 	}
@@ -201,7 +229,7 @@ func (c *Core) result(r *round) subjects.EvalResult {
 	var sampled, greedy mean
 	for i := range r.episodes {
 		ep := &r.episodes[i]
-		if ep.state != filled {
+		if !ep.filled {
 			out.Failed++
 			continue
 		}

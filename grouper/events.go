@@ -74,35 +74,29 @@ func (c *Core) unopened(id subjects.GroupID) Reason {
 	return ReasonUnknown
 }
 
-// fill puts a trajectory into its slot, or says why it cannot.
+// fill puts a trajectory into its slot, or says why it cannot. What comes of
+// a set of trajectories and rejections does not depend on when the rejections came.
 func (c *Core) fill(g *group, a subjects.Address, e *subjects.IndexEntry) Reason {
-	if !c.external() && int(e.Slot) >= len(g.slots) {
+	switch {
+	case !c.external() && int(e.Slot) >= len(g.slots):
 		return ReasonUnknown
-	}
-	if g.has(e.Slot) {
-		return ReasonDuplicate
-	}
-	if !e.Status.Trained() {
+	case !e.Status.Trained():
 		c.lose(g, e.Slot, e.Attempt, causeOf(e.Status))
 		return reasonOf(e.Status)
-	}
-	if c.isRejected(a) {
+	case e.Status == subjects.Overlong && c.cfg.Overlong == PolicyDrop:
+		c.giveUp(g, e.Slot, e.Attempt)
+		return ReasonOverlong
+	case c.isRejected(a):
 		c.lose(g, e.Slot, e.Attempt, causeRejected)
 		return ReasonRejected
-	}
-	if e.Status == subjects.Overlong && c.cfg.Overlong == PolicyDrop {
-		if g.slots != nil {
-			g.set(&g.slots[e.Slot], dead)
-		}
-		return ReasonOverlong
-	}
-	if g.slots != nil {
-		g.set(&g.slots[e.Slot], filled)
+	case g.has(e.Slot):
+		g.spares = append(g.spares, member(a, e))
+		return ReasonDuplicate
 	}
 	if g.members == nil {
 		g.members = make([]subjects.Member, 0, c.cfg.Slots())
 	}
-	g.members = append(g.members, member(a, e))
+	g.add(member(a, e))
 	return reasonNone
 }
 
@@ -121,23 +115,22 @@ func member(a subjects.Address, e *subjects.IndexEntry) subjects.Member {
 
 // lose notes that a slot's attempt came to nothing.
 func (c *Core) lose(g *group, s subjects.Slot, a subjects.Attempt, why cause) {
-	if g.slots == nil {
-		return
+	if g.slots != nil && g.slots[s].lose(a, why, *c.cfg.SlotRetries) {
+		g.recount()
+		c.failed[g] = struct{}{}
 	}
-	sl := &g.slots[s]
-	if !sl.lose(a, why, *c.cfg.SlotRetries) {
-		return
+}
+
+// giveUp leaves a slot empty, without a retry.
+func (c *Core) giveUp(g *group, s subjects.Slot, a subjects.Attempt) {
+	if g.slots != nil && g.slots[s].lose(a, causeFailed, 0) {
+		g.recount()
 	}
-	if sl.state == dead {
-		g.pending--
-		return
-	}
-	c.failed[g] = struct{}{}
 }
 
 // check notes whether the group may be ready to close.
 func (c *Core) check(g *group) {
-	if c.full(g) || c.hopeless(g) {
+	if c.full(g) || c.cfg.SlotTimeout > 0 || c.hopeless(g, 0) {
 		c.ready[g] = struct{}{}
 	}
 }
@@ -146,8 +139,30 @@ func (c *Core) check(g *group) {
 func (c *Core) full(g *group) bool { return len(g.members) >= c.cfg.GroupSize }
 
 // hopeless reports whether waiting cannot make the group larger, or large enough.
-func (c *Core) hopeless(g *group) bool {
-	return g.slots != nil && (g.pending == 0 || len(g.members)+g.pending < c.cfg.MinGroupSize)
+func (c *Core) hopeless(g *group, now int64) bool {
+	if g.slots == nil {
+		return false
+	}
+	pending := g.pending - c.timedOut(g, now)
+	return pending == 0 || len(g.members)+pending < c.cfg.MinGroupSize
+}
+
+// timedOut counts the slots whose last attempt ran out of time.
+func (c *Core) timedOut(g *group, now int64) (n int) {
+	if c.cfg.SlotTimeout == 0 || g.clock == 0 {
+		return 0
+	}
+	for i := range g.slots {
+		s := &g.slots[i]
+		if s.pending() && s.state == waiting && int(s.attempt) >= *c.cfg.SlotRetries && now >= c.slotEnd(g, s) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Core) slotEnd(g *group, s *slot) int64 {
+	return max(s.issued, g.clock) + int64(c.cfg.SlotTimeout)
 }
 
 // start starts the clocks of all that was issued up to order: the queue of
@@ -213,24 +228,48 @@ func (c *Core) Reject(a subjects.Address) {
 	}
 	c.rejected[a] = struct{}{}
 	for _, g := range c.open {
-		for i := len(g.members) - 1; i >= 0; i-- {
-			if m := g.members[i]; m.Seq == a.Seq && (m.Index == a.Index || a.Index == Whole) {
-				c.rejectMember(g, m)
-			}
-		}
+		c.rejectMembers(g, a)
 	}
 	for _, r := range c.rounds {
 		c.rejectEpisodes(r, a)
 	}
 }
 
-func (c *Core) rejectMember(g *group, m subjects.Member) {
-	g.remove(m.Slot)
-	g.unused++
-	c.stats.drop(ReasonRejected, 1)
-	if g.slots != nil {
-		g.set(&g.slots[m.Slot], waiting)
+func hits(at, rejected subjects.Address) bool {
+	return at.Seq == rejected.Seq && (at.Index == rejected.Index || rejected.Index == Whole)
+}
+
+func (c *Core) rejectMembers(g *group, a subjects.Address) {
+	n := len(g.spares)
+	g.spares = slices.DeleteFunc(g.spares, func(m subjects.Member) bool {
+		hit := hits(address(&m), a)
+		if hit {
+			c.lose(g, m.Slot, m.Attempt, causeRejected)
+		}
+		return hit
+	})
+	c.recount(ReasonDuplicate, ReasonRejected, n-len(g.spares))
+	for i := len(g.members) - 1; i >= 0; i-- {
+		m := g.members[i]
+		if !hits(address(&m), a) {
+			continue
+		}
+		c.stats.drop(ReasonRejected, 1)
+		if g.take(i) { // a spare, counted as a duplicate before
+			c.stats.Dropped[ReasonDuplicate]--
+		} else {
+			g.unused++
+		}
 		c.lose(g, m.Slot, m.Attempt, causeRejected)
+		c.failed[g] = struct{}{}
+		c.check(g)
 	}
-	c.check(g)
+}
+
+// recount moves trajectories from one reason to another.
+func (c *Core) recount(from, to Reason, n int) {
+	if n > 0 {
+		c.stats.Dropped[from] -= uint64(n)
+		c.stats.drop(to, n)
+	}
 }

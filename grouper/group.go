@@ -1,6 +1,7 @@
 package grouper
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/headrace/headrace/subjects"
@@ -27,17 +28,20 @@ type group struct {
 	name    string // of the environment, once a trajectory said it
 	slots   []slot // nil for external groups
 	pending int    // slots that may still fill
-	members []subjects.Member
-	unused  int
+	// members hold one trajectory a slot, spares further ones of filled slots
+	// (an inspector may yet reject the first), both in the order of the log.
+	members, spares []subjects.Member
+	unused          int
 }
 
 type slotState uint8
 
+// The states of a slot's newest attempt. Whether the slot is filled is apart
+// from them: by an older attempt, or by one that may yet be rejected.
 const (
 	waiting slotState = iota // handed out
 	failed                   // to be handed out again
 	dead                     // failed for good
-	filled
 )
 
 // cause is why a slot failed.
@@ -65,10 +69,11 @@ type slot struct {
 	attempt int16
 	state   slotState
 	cause   cause
+	filled  bool
 }
 
-// lose notes that an attempt came to nothing and reports whether the slot is
-// to be handed out again; changed is false if that attempt no longer matters.
+// lose notes that an attempt came to nothing; it reports whether that changed
+// the slot: an older attempt no longer matters.
 func (s *slot) lose(a subjects.Attempt, why cause, retries int) (changed bool) {
 	if s.state != waiting || int(a) < int(s.attempt) {
 		return false
@@ -80,29 +85,62 @@ func (s *slot) lose(a subjects.Attempt, why cause, retries int) (changed bool) {
 	return true
 }
 
-func (g *group) set(s *slot, to slotState) {
-	before, after := s.state == waiting || s.state == failed, to == waiting || to == failed
-	if before && !after {
-		g.pending--
-	} else if after && !before {
-		g.pending++
+// pending reports whether the slot may still fill.
+func (s *slot) pending() bool { return !s.filled && s.state != dead }
+
+// recount sets how many slots may still fill.
+func (g *group) recount() {
+	g.pending = 0
+	for i := range g.slots {
+		if g.slots[i].pending() {
+			g.pending++
+		}
 	}
-	s.state = to
 }
 
-// has reports whether the slot is filled.
-func (g *group) has(s subjects.Slot) bool {
-	if int(s) < len(g.slots) {
-		return g.slots[s].state == filled
-	}
-	return slices.ContainsFunc(g.members, func(m subjects.Member) bool { return m.Slot == s })
+// holds finds the trajectory of a slot.
+func holds(members []subjects.Member, s subjects.Slot) int {
+	return slices.IndexFunc(members, func(m subjects.Member) bool { return m.Slot == s })
 }
 
-// remove takes the member of a slot out again.
-func (g *group) remove(s subjects.Slot) bool {
-	n := len(g.members)
-	g.members = slices.DeleteFunc(g.members, func(m subjects.Member) bool { return m.Slot == s })
-	return len(g.members) < n
+// place finds where an address is, or belongs, in members.
+func place(members []subjects.Member, a subjects.Address) (at int, found bool) {
+	return slices.BinarySearchFunc(members, a, func(m subjects.Member, a subjects.Address) int {
+		return cmp.Or(cmp.Compare(m.Seq, a.Seq), cmp.Compare(m.Index, a.Index))
+	})
+}
+
+func address(m *subjects.Member) subjects.Address {
+	return subjects.Address{Seq: m.Seq, Index: m.Index}
+}
+
+// add makes a trajectory the member of its slot.
+func (g *group) add(m subjects.Member) {
+	at, _ := place(g.members, address(&m))
+	g.members = slices.Insert(g.members, at, m)
+	if g.slots != nil {
+		g.slots[m.Slot].filled = true
+		g.recount()
+	}
+}
+
+// take removes the member at a place and makes the first spare of its slot the
+// new one, if there is one.
+func (g *group) take(at int) (replaced bool) {
+	s := g.members[at].Slot
+	g.members = slices.Delete(g.members, at, at+1)
+	if g.slots != nil {
+		g.slots[s].filled = false
+		g.recount()
+	}
+	i := holds(g.spares, s)
+	if i < 0 {
+		return false
+	}
+	m := g.spares[i]
+	g.spares = slices.Delete(g.spares, i, i+1)
+	g.add(m)
+	return true
 }
 
 func (g *group) tokens() (n int) {
@@ -175,4 +213,12 @@ func (s *closedSet) add(h uint64) {
 // oldestFirst is the set in the order it was filled.
 func (s *closedSet) oldestFirst() []uint64 {
 	return append(slices.Clone(s.ring[s.at:]), s.ring[:s.at]...)
+}
+
+// has reports whether the slot is filled.
+func (g *group) has(s subjects.Slot) bool {
+	if int(s) < len(g.slots) {
+		return g.slots[s].filled
+	}
+	return holds(g.members, s) >= 0
 }

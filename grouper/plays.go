@@ -68,7 +68,7 @@ func (c *Core) Outstanding() []Play {
 
 func (c *Core) groupPlays(g *group) (out []Play) {
 	for i := range g.slots {
-		if s := &g.slots[i]; s.state == waiting {
+		if s := &g.slots[i]; s.state == waiting && !s.filled {
 			out = append(out, Play{Kind: subjects.Train, Group: g.id, Slot: subjects.Slot(i), Attempt: subjects.Attempt(s.attempt),
 				Env: g.env, Task: g.ordinal / uint64(len(c.next)), Issued: s.issued})
 		}
@@ -81,12 +81,12 @@ func (c *Core) roundPlays(step subjects.Step) (out []Play) {
 	for _, r := range c.rounds {
 		for i := range r.episodes {
 			ep := &r.episodes[i]
-			if r.step != step || ep.state != waiting {
+			if r.step != step || ep.state != waiting || ep.filled {
 				continue
 			}
 			task := i / per
 			out = append(out, Play{Kind: subjects.Eval, Group: subjects.EvalGroup(step, task), Slot: subjects.Slot(i % per),
-				Attempt: subjects.Attempt(ep.attempt), Round: step, Env: task % len(c.next), Task: uint64(task / len(c.next)),
+				Attempt: subjects.Attempt(ep.slot.attempt), Round: step, Env: task % len(c.next), Task: uint64(task / len(c.next)),
 				Greedy: i%per >= samples, Issued: ep.issued})
 		}
 	}

@@ -70,6 +70,7 @@ type groupState struct {
 	Unused  int
 	Slots   []savedSlot
 	Members []memberState
+	Spares  []memberState
 }
 
 type savedSlot struct {
@@ -78,6 +79,7 @@ type savedSlot struct {
 	Issued       int64
 	Attempt      int
 	State, Cause uint8
+	Filled       bool
 }
 
 type memberState struct {
@@ -103,14 +105,17 @@ type roundState struct {
 	Life     lifeState
 	Step     subjects.Step
 	Episodes []episodeState
+	Spares   []episodeState
 }
 
 type episodeState struct {
 	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by the encoder
 
 	Slot     savedSlot
+	Episode  int // of a spare
 	Seq      uint64
 	Index    int
+	Attempt  subjects.Attempt // of what came
 	Reward   float64
 	Min, Max subjects.PolicyVersion
 }
@@ -152,7 +157,9 @@ func (c *Core) Snapshot() []byte {
 func saveCounts[K ~string](m map[K]uint64) []countState {
 	out := make([]countState, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, countState{Name: string(k), N: m[k]})
+		if m[k] > 0 {
+			out = append(out, countState{Name: string(k), N: m[k]})
+		}
 	}
 	return out
 }
@@ -166,11 +173,11 @@ func (l lifeState) restore() lifetime {
 }
 
 func (s *slot) save() savedSlot {
-	return savedSlot{Issued: s.issued, Attempt: int(s.attempt), State: uint8(s.state), Cause: uint8(s.cause)}
+	return savedSlot{Issued: s.issued, Attempt: int(s.attempt), State: uint8(s.state), Cause: uint8(s.cause), Filled: s.filled}
 }
 
 func (s savedSlot) restore() slot {
-	return slot{issued: s.Issued, attempt: int16(s.Attempt), state: slotState(s.State), cause: cause(min(int(s.Cause), len(causes)-1))}
+	return slot{issued: s.Issued, attempt: int16(s.Attempt), state: slotState(s.State), cause: cause(min(int(s.Cause), len(causes)-1)), filled: s.Filled}
 }
 
 func (g *group) save(kept bool) groupState {
@@ -178,21 +185,45 @@ func (g *group) save(kept bool) groupState {
 	for i := range g.slots {
 		s.Slots = append(s.Slots, g.slots[i].save())
 	}
-	for _, m := range g.members {
-		s.Members = append(s.Members, memberState{Slot: m.Slot, Attempt: m.Attempt, Seq: m.Seq, Index: m.Index, Offset: m.Offset,
+	s.Members, s.Spares = saveMembers(g.members), saveMembers(g.spares)
+	return s
+}
+
+func saveMembers(members []subjects.Member) (out []memberState) {
+	for _, m := range members {
+		out = append(out, memberState{Slot: m.Slot, Attempt: m.Attempt, Seq: m.Seq, Index: m.Index, Offset: m.Offset,
 			Length: m.Length, Checksum: m.Checksum, Status: m.Status, Reward: m.Reward, Segments: m.Segments, Tokens: m.Tokens,
 			Longest: m.Longest, MinVersion: m.MinVersion, MaxVer: m.MaxVersion, Masked: m.Masked})
 	}
-	return s
+	return out
+}
+
+func restoreMembers(saved []memberState) (out []subjects.Member) {
+	for _, m := range saved {
+		out = append(out, subjects.Member{Slot: m.Slot, Attempt: m.Attempt, Seq: m.Seq, Index: m.Index, Offset: m.Offset,
+			Length: m.Length, Checksum: m.Checksum, Status: m.Status, Reward: m.Reward, Segments: m.Segments, Tokens: m.Tokens,
+			Longest: m.Longest, MinVersion: m.MinVersion, MaxVersion: m.MaxVer, Masked: m.Masked})
+	}
+	return out
 }
 
 func (r *round) save() roundState {
 	s := roundState{Life: r.lifetime.save(), Step: r.step}
 	for i := range r.episodes {
-		e := &r.episodes[i]
-		s.Episodes = append(s.Episodes, episodeState{Slot: e.slot.save(), Seq: e.at.Seq, Index: e.at.Index, Reward: e.reward, Min: e.min, Max: e.max})
+		s.Episodes = append(s.Episodes, r.episodes[i].played.save(r.episodes[i].slot.save(), i))
+	}
+	for i := range r.spares {
+		s.Spares = append(s.Spares, r.spares[i].played.save(savedSlot{}, r.spares[i].episode))
 	}
 	return s
+}
+
+func (p *played) save(s savedSlot, episode int) episodeState {
+	return episodeState{Slot: s, Episode: episode, Seq: p.at.Seq, Index: p.at.Index, Attempt: p.attempt, Reward: p.reward, Min: p.min, Max: p.max}
+}
+
+func (e *episodeState) played() played {
+	return played{at: subjects.Address{Seq: e.Seq, Index: e.Index}, attempt: e.Attempt, reward: e.Reward, min: e.Min, max: e.Max}
 }
 
 // Restore is the core after the ledger entry with this state, at its sequence.
@@ -238,11 +269,7 @@ func Restore(cfg Config, supply Supply, b []byte, seq uint64) (*Core, error) {
 
 func (c *Core) restoreGroup(s *groupState) {
 	g := &group{lifetime: s.Life.restore(), id: s.ID, ordinal: s.Ordinal, env: min(max(s.Env, 0), len(c.live)-1), name: s.Name, unused: s.Unused}
-	for _, m := range s.Members {
-		g.members = append(g.members, subjects.Member{Slot: m.Slot, Attempt: m.Attempt, Seq: m.Seq, Index: m.Index, Offset: m.Offset,
-			Length: m.Length, Checksum: m.Checksum, Status: m.Status, Reward: m.Reward, Segments: m.Segments, Tokens: m.Tokens,
-			Longest: m.Longest, MinVersion: m.MinVersion, MaxVersion: m.MaxVer, Masked: m.Masked})
-	}
+	g.members, g.spares = restoreMembers(s.Members), restoreMembers(s.Spares)
 	c.live[g.env]++
 	if s.Kept {
 		c.kept = append(c.kept, g)
@@ -250,27 +277,23 @@ func (c *Core) restoreGroup(s *groupState) {
 	}
 	for _, sl := range s.Slots {
 		g.slots = append(g.slots, sl.restore())
-		if st := slotState(sl.State); st == waiting || st == failed {
-			g.pending++
-		}
-		if slotState(sl.State) == failed {
-			c.failed[g] = struct{}{}
-		}
 	}
+	g.recount()
+	c.failed[g] = struct{}{}
 	c.open[g.id] = g
 	c.check(g)
 }
 
 func (c *Core) restoreRound(s *roundState) {
 	r := &round{lifetime: s.Life.restore(), step: s.Step}
-	for _, e := range s.Episodes {
-		ep := episode{slot: e.Slot.restore(), at: subjects.Address{Seq: e.Seq, Index: e.Index}, reward: e.Reward, min: e.Min, max: e.Max}
-		if ep.state == waiting || ep.state == failed {
-			r.pending++
-		}
-		r.failed = r.failed || ep.state == failed
-		r.episodes = append(r.episodes, ep)
+	for i := range s.Episodes {
+		r.episodes = append(r.episodes, episode{slot: s.Episodes[i].Slot.restore(), played: s.Episodes[i].played()})
 	}
+	for i := range s.Spares {
+		r.spares = append(r.spares, spare{s.Spares[i].Episode, s.Spares[i].played()})
+	}
+	r.recount()
+	r.failed = true
 	c.rounds = append(c.rounds, r)
 }
 

@@ -38,39 +38,40 @@ func (c *Core) checkTimers(now int64) {
 	c.nextTimer = math.MaxInt64
 	deadline := int64(c.cfg.GroupDeadline)
 	for _, g := range c.open {
-		if g.due(now, deadline) {
-			c.ready[g] = struct{}{}
-			continue
-		}
 		if g.clock == 0 {
 			continue
 		}
-		c.nextTimer = min(c.nextTimer, g.clock+deadline)
-		if c.cfg.SlotTimeout > 0 {
-			c.timeOut(g, now)
+		if c.timeOut(g, now); g.due(now, deadline) || c.hopeless(g, now) {
+			c.ready[g] = struct{}{}
+		}
+		if !g.due(now, deadline) {
+			c.nextTimer = min(c.nextTimer, g.clock+deadline)
 		}
 	}
 }
 
-// timeOut ends the attempts of a group that nothing came of in time.
+// timeOut ends the attempts of a group that nothing came of in time and that
+// may be made again.
 func (c *Core) timeOut(g *group, now int64) {
+	if c.cfg.SlotTimeout == 0 {
+		return
+	}
 	for i := range g.slots {
 		s := &g.slots[i]
-		if s.state != waiting {
+		if s.filled || s.state != waiting {
 			continue
 		}
-		if end := max(s.issued, g.clock) + int64(c.cfg.SlotTimeout); now < end {
+		if end := c.slotEnd(g, s); now < end {
 			c.nextTimer = min(c.nextTimer, end)
-			continue
+		} else if int(s.attempt) < *c.cfg.SlotRetries {
+			c.lose(g, subjects.Slot(i), subjects.Attempt(s.attempt), causeTimeout)
 		}
-		c.lose(g, subjects.Slot(i), subjects.Attempt(s.attempt), causeTimeout)
 	}
-	c.check(g)
 }
 
 // judge says how a group closes, or that it does not yet.
 func (c *Core) judge(g *group, now int64) (subjects.Outcome, bool) {
-	due, hopeless := g.due(now, int64(c.cfg.GroupDeadline)), c.hopeless(g)
+	due, hopeless := g.due(now, int64(c.cfg.GroupDeadline)), c.hopeless(g, now)
 	switch {
 	case !c.full(g) && !due && !hopeless:
 		delete(c.ready, g) // a rejection opened it again
@@ -142,12 +143,12 @@ func (c *Core) applyVerdict(v *subjects.Verdict) error {
 	delete(c.open, g.id)
 	delete(c.ready, g)
 	delete(c.failed, g)
-	c.stats.drop(ReasonSurplus, len(g.members)-len(v.Members))
+	c.settle(v.Unused - g.unused)
 	c.stats.Outcomes[v.Outcome]++
 	if c.external() {
 		c.closed.add(hashID(g.id))
 	}
-	g.slots, g.members, g.unused = nil, v.Members, v.Unused
+	g.slots, g.members, g.spares, g.unused = nil, v.Members, nil, v.Unused
 	if !v.Outcome.Trained() {
 		c.discard(g, v.Outcome)
 		return nil
@@ -155,6 +156,16 @@ func (c *Core) applyVerdict(v *subjects.Verdict) error {
 	at, _ := slices.BinarySearchFunc(c.kept, g, byOrder)
 	c.kept = slices.Insert(c.kept, at, g)
 	return nil
+}
+
+// settle counts what a group had beyond its members. In a replay it can be
+// less than nothing: of a group that closed before its inspection, some was
+// rejected later, and is known to be.
+func (c *Core) settle(surplus int) {
+	c.stats.drop(ReasonSurplus, surplus)
+	if surplus < 0 {
+		c.stats.Dropped[ReasonRejected] -= uint64(-surplus)
+	}
 }
 
 // discard drops a closed group.
