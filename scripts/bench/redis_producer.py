@@ -13,7 +13,6 @@ import check
 import redis
 
 
-
 def main() -> None:
     """Publish this producer's part of the groups."""
     job = json.loads(sys.argv[1])
@@ -28,16 +27,15 @@ def main() -> None:
     mine = range(job["index"], job["groups"], job["producers"])
     for n in range(0, len(mine), depth):
         if job["pace"]:
-            time.sleep(max(0.0, (out["began"] + (n + 1) * 1e9 / job["pace"] - time.time_ns()) / 1e9))
+            due = out["began"] + (n + 1) * 1e9 / job["pace"]
+            time.sleep(max(0.0, (due - time.time_ns()) / 1e9))
         pipe = server.pipeline(transaction=False) if job["pipeline"] else server
         for group in mine[n : n + depth]:
             for slot in range(8):
                 row = ids.copy()
                 row[:2] = group, slot
-                pipe.xadd(
-                    "rollouts",
-                    {"g": group, "s": slot, "r": slot % 2, "ids": row.tobytes(), "mask": mask, "lp": logprobs},
-                )
+                fields = {"g": group, "s": slot, "r": slot % 2, "ids": row.tobytes()}
+                pipe.xadd("rollouts", fields | {"mask": mask, "lp": logprobs})
         if job["pace"] and (n + 1) % job["groups_per_batch"] == 0:
             out["batches"].append(time.time_ns())
         if job["pipeline"]:

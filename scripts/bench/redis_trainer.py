@@ -1,6 +1,6 @@
 """The trainer of the Redis line: a consumer group, grouping and assembly of numpy arrays.
 
-Usage: redis_trainer.py JOB. Says {} when connected, then one JSON object with the time of each batch.
+Usage: redis_trainer.py JOB. Says {} when connected, then an object with the time of each batch.
 """
 
 from __future__ import annotations
