@@ -138,9 +138,13 @@ func (u *up) startBus(ctx context.Context) error {
 		return err
 	}
 	u.parts.start("server", func(ctx context.Context) error {
-		<-ctx.Done()
-		server.Shutdown()
-		return nil
+		defer server.Shutdown()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-server.Failed(): // a full disk, most of all
+			return server.Err()
+		}
 	})
 	options := server.Options()
 	options.Name, options.Log = "headrace up "+string(u.run), u.log
