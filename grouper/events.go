@@ -123,9 +123,11 @@ func (c *Core) lose(g *group, s subjects.Slot, a subjects.Attempt, why cause) {
 
 // giveUp leaves a slot empty, without a retry.
 func (c *Core) giveUp(g *group, s subjects.Slot, a subjects.Attempt) {
-	if g.slots != nil && g.slots[s].lose(a, causeFailed, 0) {
-		g.recount()
+	if g.slots == nil || int(a) < int(g.slots[s].attempt) {
+		return
 	}
+	g.slots[s].state = dead
+	g.recount()
 }
 
 // check notes whether the group may be ready to close.

@@ -75,10 +75,12 @@ type slot struct {
 // lose notes that an attempt came to nothing; it reports whether that changed
 // the slot: an older attempt no longer matters.
 func (s *slot) lose(a subjects.Attempt, why cause, retries int) (changed bool) {
-	if s.state != waiting || int(a) < int(s.attempt) {
+	if int(a) < int(s.attempt) {
 		return false
 	}
-	s.cause = why
+	if s.cause = max(s.cause, why); s.state != waiting {
+		return false
+	}
 	if s.state = failed; int(s.attempt) >= retries {
 		s.state = dead
 	}

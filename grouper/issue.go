@@ -36,34 +36,42 @@ func (c *Core) openGroups(e *subjects.Entry, now int64) {
 	}
 }
 
-// room reports whether one more group may be opened.
+// room reports whether one more group may be opened. A batch that took more of
+// an environment than its minimum may leave too few for the next: those are
+// opened beyond the credit, at most a batch of them.
 func (c *Core) room(credit int) bool {
 	live := len(c.open) + len(c.kept)
+	_, short := c.short()
 	switch {
-	case live >= credit, c.cfg.MaxOpenGroups > 0 && len(c.open) >= c.cfg.MaxOpenGroups:
+	case credit == 0, c.cfg.MaxOpenGroups > 0 && len(c.open) >= c.cfg.MaxOpenGroups:
 		return false
-	case live+c.spent < credit:
+	case short:
 		return true
+	case live >= credit:
+		return false
 	}
-	return c.short() // a dropped group's place is only filled if the next batch needs it
+	// A dropped group's place is only filled if the next batch needs it.
+	return live+c.spent < credit || live < c.cfg.batchGroups()
 }
 
-// short reports whether the next batch cannot be filled from what is live.
-func (c *Core) short() bool {
-	live := 0
+// short is an environment of which less is live than the next batch needs.
+func (c *Core) short() (env int, short bool) {
 	for env, n := range c.live {
-		live += n
 		if n < c.need[env] && !c.exhausted(env) {
-			return true
+			return env, true
 		}
 	}
-	return live < c.cfg.batchGroups()
+	return 0, false
 }
 
-// choose is the environment of the next group: one that batches would run short of, if
-// the room that is left is needed for those; else the one most behind its weight.
+// choose is the environment of the next group: one that the batches ahead would run
+// short of, if the room that is left is needed for those; else the one most behind
+// its weight.
 func (c *Core) choose(credit int) (env int, ok bool) {
 	batches, free := credit/c.cfg.batchGroups(), credit-len(c.open)-len(c.kept)
+	if env, short := c.short(); short && free <= 0 {
+		return env, true
+	}
 	missing, worst, shortest := 0, 0, -1
 	for env := range c.next {
 		if n := c.need[env]*batches - c.live[env]; n > 0 && !c.exhausted(env) {
@@ -76,7 +84,7 @@ func (c *Core) choose(credit int) (env int, ok bool) {
 	if shortest >= 0 && free <= missing {
 		return shortest, true
 	}
-	best := -1.0
+	best := 0.0
 	for i := range c.next {
 		if c.exhausted(i) {
 			continue
