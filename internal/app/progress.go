@@ -32,7 +32,7 @@ type view struct {
 	plain bool   // no colour: NO_COLOR
 
 	mu    sync.Mutex
-	lines int // drawn last time
+	drawn []string // last time
 }
 
 // Write puts a log line above the view.
@@ -42,17 +42,29 @@ func (v *view) Write(line []byte) (int, error) {
 	if _, err := io.WriteString(v.out, v.erase()); err != nil {
 		return 0, err
 	}
-	v.lines = 0
+	v.drawn = nil
 	return v.out.Write(line)
 }
 
 // erase is what takes the cursor back to the view's first line and clears it.
+// On a terminal that became narrower since, a line is several.
 func (v *view) erase() string {
-	if v.lines == 0 {
+	rows, width := len(v.drawn), v.width()
+	for _, line := range v.drawn {
+		if n := len([]rune(unstyled.Replace(line))); width > 0 && n > width {
+			rows += (n - 1) / width
+		}
+	}
+	if rows == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\x1b[%dA\x1b[J", v.lines)
+	return fmt.Sprintf("\x1b[%dA\x1b[J", rows)
 }
+
+const styleBold, styleEnd = "\x1b[1m", "\x1b[0m"
+
+// unstyled takes out what [view.bold] puts in.
+var unstyled = strings.NewReplacer(styleBold, "", styleEnd, "")
 
 // run redraws until ctx is done, and once more at the end.
 func (v *view) run(ctx context.Context) {
@@ -75,27 +87,44 @@ func (v *view) draw() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	text := v.erase() + strings.Join(lines, "\n") + "\n"
-	v.lines = len(lines)
+	v.drawn = lines
 	io.WriteString(v.out, text) //nolint:errcheck // a closed terminal ends the program elsewhere
 }
 
-// fit cuts a line to the terminal's width: a line that wraps would be two to erase.
-func (v *view) fit(line string) string {
-	width := 0
+// width of the terminal in columns; 0: unknown.
+func (v *view) width() int {
 	if f, ok := v.out.(*os.File); ok {
-		width, _, _ = term.GetSize(int(f.Fd()))
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
 	}
+	return 0
+}
+
+// fit cuts a line to the terminal's width.
+func fit(line string, width int) string {
 	if r := []rune(line); width > 1 && len(r) >= width {
 		return string(r[:width-2]) + "…"
 	}
 	return line
 }
 
+// joinLines are the command that another producer joins with: whole, since it
+// is there to be copied.
+func joinLines(hint string, width int) []string {
+	line := "join      " + hint
+	at := strings.LastIndex(line, " --")
+	if width == 0 || len(line) < width || at < 0 {
+		return []string{line}
+	}
+	return []string{line[:at] + " \\", "           " + line[at:]}
+}
+
 func (v *view) bold(s string) string {
 	if v.plain {
 		return s
 	}
-	return "\x1b[1m" + s + "\x1b[0m"
+	return styleBold + s + styleEnd
 }
 
 func (v *view) render(s *BoardState) []string {
@@ -110,11 +139,12 @@ func (v *view) render(s *BoardState) []string {
 		"groups    " + groupLine(s),
 		"waiting   " + waitLine(s),
 	}
-	if v.hint != "" {
-		lines = append(lines, "join      "+v.hint)
-	}
+	width := v.width()
 	for i := range lines[1:] {
-		lines[i+1] = v.fit(lines[i+1])
+		lines[i+1] = fit(lines[i+1], width)
+	}
+	if v.hint != "" {
+		lines = append(lines, joinLines(v.hint, width)...)
 	}
 	return lines
 }
@@ -132,7 +162,7 @@ func trainLine(s *BoardState) string {
 	if !ok {
 		return "no step yet"
 	}
-	return fmt.Sprintf("%.3f mean of the last %d batches", reward, min(recentSteps, int(s.Committed())))
+	return fmt.Sprintf("%.3f in training, mean of the last %d steps", reward, min(recentSteps, int(s.Committed())))
 }
 
 func evalLine(s *BoardState) string {
@@ -187,7 +217,7 @@ func waitLine(s *BoardState) string {
 	var parts []string
 	for _, key := range sortedKeys(s.Gauges) {
 		if g := s.Gauges[key]; g.Text != "" {
-			parts = append(parts, g.Role+": "+g.Text)
+			parts = append(parts, g.Role+": "+strings.TrimPrefix(g.Text, "waiting for "))
 		}
 	}
 	if len(parts) == 0 && s.Committed() == 0 {

@@ -57,11 +57,11 @@ func venvs() []string {
 }
 
 func checkPython(ctx context.Context, python string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	probing, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, python, "-c", pythonProbe).CombinedOutput()
-	if err == nil {
-		return nil
+	out, err := exec.CommandContext(probing, python, "-c", pythonProbe).CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	why := strings.TrimSpace(string(out))
 	if why == "" {

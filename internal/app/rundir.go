@@ -42,8 +42,13 @@ func (d runDir) feed() string {
 	return filepath.Join(os.TempDir(), "headrace-"+filepath.Base(string(d))+"-"+strconv.Itoa(os.Getpid())+".sock")
 }
 
-// ErrRunExists is returned when a new run would write into an old one's folder.
-var ErrRunExists = errors.New("run exists")
+// Why a run cannot be started as the user asked.
+var (
+	// ErrRunExists: a new run would write into an old one's folder.
+	ErrRunExists = errors.New("run exists")
+	// ErrNothingToResume: there is no such run, or not where it was.
+	ErrNothingToResume = errors.New("nothing to resume")
+)
 
 // openRun finds or makes the folder of a run under root. Without a name a new
 // run is called after the recipe with the next free number, and a resumed one
@@ -55,7 +60,7 @@ func openRun(root, recipe, name string, resume bool) (subjects.Run, runDir, erro
 		case err != nil:
 			return "", "", err
 		case resume && latest == 0:
-			return "", "", fmt.Errorf("nothing to resume: %s has no run of %s", root, recipe)
+			return "", "", fmt.Errorf("%w: %s has no run of %s", ErrNothingToResume, root, recipe)
 		case !resume:
 			latest++
 		}
@@ -69,27 +74,53 @@ func openRun(root, recipe, name string, resume bool) (subjects.Run, runDir, erro
 	if err != nil {
 		return "", "", err
 	}
-	_, err = os.Stat(dir)
-	switch {
-	case err == nil && !resume:
-		return "", "", fmt.Errorf("%w: %s holds one already; go on with it by --resume, or choose another name with --run", ErrRunExists, dir)
-	case err != nil && resume:
-		return "", "", fmt.Errorf("nothing to resume: there is no folder %s", dir)
+	if !resume {
+		return run, runDir(dir), makeRunDir(dir)
 	}
-	d := runDir(dir)
+	if _, err := os.Stat(dir); err != nil {
+		return "", "", fmt.Errorf("%w: there is no folder %s (`headrace runs` lists what there is)", ErrNothingToResume, dir)
+	}
+	return run, runDir(dir), runDir(dir).makeFolders()
+}
+
+// makeRunDir makes the folder of a new run; of two programs that want the same
+// name one gets it.
+func makeRunDir(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return folderError(err)
+	}
+	if err := os.Mkdir(dir, 0o755); errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%w: %s holds one already; go on with it by --resume, or choose another name with --run", ErrRunExists, dir)
+	} else if err != nil {
+		return folderError(err)
+	}
+	return runDir(dir).makeFolders()
+}
+
+func (d runDir) makeFolders() error {
 	for _, p := range []string{d.weights(), d.checkpoints(), d.model(), d.logs()} {
 		if err := os.MkdirAll(p, 0o755); err != nil {
-			return "", "", fmt.Errorf("make run folder: %w", err)
+			return folderError(err)
 		}
 	}
-	return run, d, nil
+	return nil
+}
+
+func folderError(err error) error {
+	return fmt.Errorf("make run folder: %w; name another place with --dir", err)
+}
+
+// untrained reports whether no checkpoint was ever saved in the folder.
+func (d runDir) untrained() bool {
+	entries, err := os.ReadDir(d.checkpoints())
+	return err == nil && len(entries) == 0
 }
 
 // latestRun is the highest number N of the runs called recipe-N, 0 if none.
 func latestRun(root, recipe string) (int, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, err
+		return 0, fmt.Errorf("look for runs: %w; name another place with --dir", err)
 	}
 	latest := 0
 	for _, e := range entries {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -140,24 +139,30 @@ func ShowRun(ctx context.Context, s Source, run subjects.Run) (*Summary, error) 
 	if err != nil {
 		return nil, err
 	}
+	out, _, err := m.sum(ctx)
+	return out, err
+}
+
+// sum reads the run's log and sums it up, as far as it has come.
+func (m *member) sum(ctx context.Context) (*Summary, *BoardState, error) {
 	began := time.Unix(0, m.record.Created)
 	board := NewBoard(began, int64(m.recipe.Trainer.Steps))
 	last := began
-	err = readAll(ctx, conn, run, subjects.Ledger, func(msg *bus.Msg) { foldLedger(board, msg); last = later(last, msg.Time) })
+	err := readAll(ctx, m.conn, m.run, subjects.Ledger, func(msg *bus.Msg) { foldLedger(board, msg); last = later(last, msg.Time) })
 	if err == nil {
-		err = readAll(ctx, conn, run, subjects.Weights, func(msg *bus.Msg) { foldWeights(board, msg); last = later(last, msg.Time) })
+		err = readAll(ctx, m.conn, m.run, subjects.Weights, func(msg *bus.Msg) { foldWeights(board, msg); last = later(last, msg.Time) })
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	state := board.State()
 	out := summarize(&state, began, last)
-	out.Run, out.Recipe, out.Seed = string(run), m.recipe.Name, m.recipe.Seed
+	out.Run, out.Recipe, out.Seed = string(m.run), m.recipe.Name, m.recipe.Seed
 	if out.End == "" {
 		out.End = "not yet"
 	}
 	out.Yardsticks, err = m.yardsticks()
-	return &out, err
+	return &out, &state, err
 }
 
 func later(a, b time.Time) time.Time {
@@ -237,7 +242,7 @@ func ShowGroup(ctx context.Context, s Source, run subjects.Run, group subjects.G
 	f := &Found{}
 	err = entries(ctx, conn, run, func(seq uint64, e *subjects.Entry) { f.group(seq, e, group) })
 	if err == nil && f.Verdict == nil {
-		err = fmt.Errorf("run %s has no verdict on group %s: it is open, or there is none of that name", run, group)
+		err = fmt.Errorf("run %s has no verdict on group %s: it is open or of an evaluation, which has none, or there is no such group", run, group)
 	}
 	return f, err
 }
@@ -272,9 +277,6 @@ func entries(ctx context.Context, c *bus.Conn, run subjects.Run, fn func(uint64,
 
 // ShowTrajectory finds the body of a trajectory, by its id group/slot/attempt.
 func ShowTrajectory(ctx context.Context, s Source, run subjects.Run, id string) (*subjects.Trajectory, error) {
-	if err := trajectoryID(id); err != nil {
-		return nil, err
-	}
 	conn, done, err := s.open(ctx, run)
 	if err != nil {
 		return nil, err
@@ -298,18 +300,6 @@ func ShowTrajectory(ctx context.Context, s Source, run subjects.Run, id string) 
 		return b.Items[at.Index].Err
 	})
 	return t, err
-}
-
-func trajectoryID(id string) error {
-	parts := strings.Split(id, "/")
-	if len(parts) == 3 {
-		_, err1 := strconv.Atoi(parts[1])
-		_, err2 := strconv.Atoi(parts[2])
-		if err1 == nil && err2 == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("trajectory %q: want group/slot/attempt, as in t17/3/0", id)
 }
 
 // locate finds a trajectory in the index of ROLLOUTS.

@@ -45,7 +45,7 @@ type EvalFacts struct {
 func summarize(s *BoardState, began, now time.Time) Summary {
 	out := Summary{End: s.End, Steps: s.Committed(), SecondsTotal: now.Sub(began).Seconds(),
 		TrainerWait: s.WaitFraction(), Groups: map[string]int{}}
-	if !s.FirstStep.IsZero() {
+	if s.FirstStep.After(began) { // a resumed run has trained before
 		out.SecondsToFirstStep = s.FirstStep.Sub(began).Seconds()
 	}
 	for _, e := range s.Evals {
@@ -120,8 +120,8 @@ func (s *Summary) WriteText(w io.Writer) {
 	if s.SecondsToFirstStep > 0 {
 		fmt.Fprintf(w, " (first step after %s)", seconds(s.SecondsToFirstStep))
 	}
-	fmt.Fprintf(w, "\ntrained on %d trajectories, %s tokens; trainer waited %.0f%% of its time; staleness %.2f steps on average\n",
-		s.Trajectories, count(float64(s.TokensTrained)), 100*s.TrainerWait, s.StalenessMean)
+	fmt.Fprintf(w, "\ntrained on %d trajectories, %s tokens, %.2f steps stale on average\n", s.Trajectories, count(float64(s.TokensTrained)), s.StalenessMean)
+	fmt.Fprintf(w, "trainer waited %.0f%% of its time\n", 100*s.TrainerWait)
 	fmt.Fprintf(w, "groups: %s\n\n", groupCounts(s.Groups))
 	fmt.Fprintf(w, "held-out tasks   step   sampled   greedy\n")
 	for _, e := range s.Eval {

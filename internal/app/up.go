@@ -59,6 +59,8 @@ type up struct {
 	member *member
 	// trained is closed when the trainer has ended by itself.
 	trained chan struct{}
+	// made: the run's folder is new. entered: the run is on the bus.
+	made, entered bool
 }
 
 // Up runs a recipe to its end and returns what came of it. When ctx ends it
@@ -69,6 +71,7 @@ func Up(ctx context.Context, o UpOptions) (*Summary, error) {
 	if u.o.Began.IsZero() {
 		u.o.Began = time.Now()
 	}
+	defer u.discard()
 	if err := u.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -77,12 +80,17 @@ func Up(ctx context.Context, o UpOptions) (*Summary, error) {
 	if err := u.startBus(ctx); err != nil {
 		return nil, err
 	}
+	if s, err := u.ended(ctx); s != nil || err != nil {
+		return s, err
+	}
 	stopShowing := u.show()
 	defer stopShowing()
-	if err := u.startRoles(ctx); err != nil {
-		return nil, err
+	err := u.startRoles(ctx)
+	if err == nil {
+		err = u.wait(ctx)
+	} else if ctx.Err() != nil {
+		err = ErrInterrupted
 	}
-	err := u.wait(ctx)
 	u.parts.stop()
 	stopShowing()
 	return u.finish(err)
@@ -99,6 +107,7 @@ func (u *up) prepare(ctx context.Context) (err error) {
 	if u.run, u.dir, err = openRun(u.o.Root, u.recipe.Name, u.o.Run, u.o.Resume); err != nil {
 		return err
 	}
+	u.made = !u.o.Resume
 	if u.o.Terminal == nil {
 		return nil
 	}
@@ -126,7 +135,15 @@ func (u *up) joinHint() string {
 			credentials = rel
 		}
 	}
-	return fmt.Sprintf("headrace produce --credentials %s --run %s", credentials, u.run)
+	return fmt.Sprintf("%s produce --run %s --credentials %s", program(), u.run, credentials)
+}
+
+// program is what the user typed to start this one.
+func program() string {
+	if p := os.Args[0]; filepath.Base(p) == "headrace" {
+		return p
+	}
+	return "headrace"
 }
 
 // startBus starts the embedded server, connects, and makes or checks the run.
@@ -143,7 +160,9 @@ func (u *up) startBus(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-server.Failed(): // a full disk, most of all
-			return server.Err()
+			u.parts.fail(server.Err())
+			<-ctx.Done() // the others stop first, and need it to
+			return nil
 		}
 	})
 	options := server.Options()
@@ -171,11 +190,10 @@ func (u *up) enter(ctx context.Context, conn *bus.Conn) error {
 	if err := bus.EnsureStreams(ctx, conn, u.run, subjects.StreamOptions{}); err != nil {
 		return err
 	}
-	if !u.o.Resume {
-		if err := createRecord(ctx, conn, u.run, u.recipe); err != nil {
-			return err
-		}
+	if err := u.ensureRecord(ctx, conn); err != nil {
+		return err
 	}
+	u.entered = true
 	m, err := join(ctx, conn, u.run, u.log)
 	u.member = m
 	return err
@@ -265,7 +283,7 @@ func (u *up) wait(ctx context.Context) error {
 	case <-u.parts.failed:
 		return u.parts.err
 	case <-ctx.Done():
-		u.log.Info().Msg("stopping: the trainer saves a checkpoint, episodes are handed back (a second Ctrl-C kills)")
+		u.say("stopping: the trainer saves a checkpoint, episodes are handed back (a second Ctrl-C kills)")
 		return ErrInterrupted
 	}
 }
@@ -313,11 +331,22 @@ func (u *up) finish(err error) (*Summary, error) {
 	return &s, nil
 }
 
+// say tells the user something, above the live view if there is one.
+func (u *up) say(text string) {
+	u.log.Info().Msg(text)
+	if u.view != nil {
+		fmt.Fprintln(u.view, text) //nolint:errcheck // a closed terminal
+	}
+}
+
 // again is the command that goes on with the run.
 func (u *up) again() string {
-	c := fmt.Sprintf("headrace up %s --run %s --resume", u.o.Recipe, u.run)
+	c := fmt.Sprintf("%s up %s --run %s --resume", program(), u.o.Recipe, u.run)
 	if u.o.Root != DefaultRoot {
 		c += " --dir " + u.o.Root
+	}
+	if u.o.Python != "" {
+		c += " --python " + u.o.Python
 	}
 	return c
 }
