@@ -133,6 +133,9 @@ func (o Options) environment() ([]nats.Option, error) {
 	var opts []nats.Option
 	add := func(opt nats.Option) { opts = append(opts, opt) }
 	if creds := first(o.Creds, os.Getenv("NATS_CREDS")); creds != "" {
+		if _, err := os.Stat(home(creds)); err != nil {
+			return nil, fmt.Errorf("read credentials (--creds, NATS_CREDS): %w", err)
+		}
 		add(nats.UserCredentials(home(creds)))
 	}
 	if seed := os.Getenv("NATS_NKEY"); seed != "" {

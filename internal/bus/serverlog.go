@@ -65,5 +65,5 @@ func (s *Server) startError(fault string) error {
 	case strings.Contains(fault, "Error listening"):
 		return fmt.Errorf("listen on %s:%d: %s", s.opts.Host, s.opts.Port, fault)
 	}
-	return fmt.Errorf("%w: %s: %s", ErrStore, s.opts.StoreDir, fault)
+	return fmt.Errorf("%w: %s: %s; move this folder away, or use another one", ErrStore, s.opts.StoreDir, fault)
 }

@@ -23,7 +23,7 @@ func (j *joinFlags) busFlags(c *cobra.Command) {
 	f.StringVar(&j.bus.URL, "url", "", "NATS server, or several with commas (default: NATS_URL, the nats context, nats://127.0.0.1:4222)")
 	f.StringVar(&j.bus.Creds, "creds", "", "NATS credentials file (default: NATS_CREDS)")
 	f.StringVar(&j.bus.Context, "context", "", "context of the nats CLI (default: NATS_CONTEXT, the selected one)")
-	f.StringVar(&j.bus.CredentialsFile, "credentials", "", "nats.json in the folder of a run that `headrace up` plays on this machine")
+	f.StringVar(&j.bus.CredentialsFile, "credentials", "", "`file` nats.json in the folder of a run that headrace up plays on this machine")
 }
 
 func (j *joinFlags) flags(c *cobra.Command) {
@@ -35,7 +35,17 @@ func (j *joinFlags) join(e *env) (app.Join, error) {
 	if j.run == "" {
 		return app.Join{}, usageError{fmt.Errorf("which run? name it with --run (`headrace runs` lists them)")}
 	}
+	if err := validRun(j.run); err != nil {
+		return app.Join{}, err
+	}
 	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Log: e.log}, nil
+}
+
+func validRun(name string) error {
+	if err := subjects.Run(name).Validate(); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 // instance is a name for this process that no other live one has.

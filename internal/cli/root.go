@@ -55,11 +55,20 @@ func Main(args []string, out, errw io.Writer) int {
 	root.SetErr(errw)
 	ctx, stop := signals()
 	defer stop()
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root, args)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(errw, "headrace: "+err.Error())
 	}
 	return exitCode(ctx, err)
+}
+
+func execute(ctx context.Context, root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	if _, _, err := root.Find(args); err != nil {
+		return usageError{fmt.Errorf("%w (see `headrace --help`)", err)}
+	}
+	return root.ExecuteContext(ctx)
 }
 
 // signals returns a context that the first interrupt ends; a second one kills.
@@ -77,7 +86,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case errors.Is(err, app.ErrInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInterrupted
-	case errors.As(err, &usage), errors.As(err, &mistake), errors.Is(err, app.ErrRunExists):
+	case errors.As(err, &usage), errors.As(err, &mistake), errors.Is(err, app.ErrRunExists), errors.Is(err, app.ErrNothingToResume):
 		return exitUsage
 	case errors.Is(err, bus.ErrUnreachable):
 		return exitBus

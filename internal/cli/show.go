@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -53,6 +54,10 @@ func newRuns(e *env) *cobra.Command {
 }
 
 func runTable(w io.Writer, runs []app.RunInfo) {
+	if len(runs) == 0 {
+		fmt.Fprintln(w, "no runs")
+		return
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "RUN\tSTATE\tCHANGED\tWHERE")
 	for _, r := range runs {
@@ -78,6 +83,9 @@ func newShow(e *env) *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			s, run := f.source(c, e), subjects.Run(args[0])
+			if err := validRun(args[0]); err != nil {
+				return err
+			}
 			if len(args) == 1 {
 				sum, err := app.ShowRun(c.Context(), s, run)
 				if err != nil {
@@ -111,14 +119,19 @@ func (e *env) showThing(c *cobra.Command, s app.Source, run subjects.Run, kind, 
 		}
 		return e.print(f, func(w io.Writer) { groupText(w, f) })
 	case "trajectory":
+		if !trajectoryID.MatchString(id) {
+			return usageError{fmt.Errorf("trajectory %q: want group/slot/attempt, as in t17/3/0", id)}
+		}
 		t, err := app.ShowTrajectory(c.Context(), s, run, id)
 		if err != nil {
 			return err
 		}
-		return e.print(t, func(w io.Writer) { trajectoryText(w, t) })
+		return e.print(app.ViewTrajectory(t), func(w io.Writer) { trajectoryText(w, t) })
 	}
 	return usageError{fmt.Errorf("show %q: want step, group or trajectory", kind)}
 }
+
+var trajectoryID = regexp.MustCompile(`^[^/]+/\d+/\d+$`)
 
 func stepText(w io.Writer, f *app.Found) {
 	b := f.Batch

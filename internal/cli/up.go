@@ -27,6 +27,11 @@ or a folder with a recipe.yaml. Ctrl-C drains and says how to go on.`,
 			if c.Flags().Changed("seed") {
 				o.Seed = &seed
 			}
+			if o.Run != "" {
+				if err := validRun(o.Run); err != nil {
+					return err
+				}
+			}
 			if e.tty && !e.verbose {
 				o.Terminal = e.err
 			}
@@ -65,7 +70,10 @@ func envOr(name, otherwise string) string {
 }
 
 func newRecipe(e *env) *cobra.Command {
-	c := &cobra.Command{Use: "recipe", Short: "Look at recipes"}
+	c := &cobra.Command{
+		Use: "recipe", Short: "Look at recipes", Args: exactArgs(0, "a command: check"),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(&cobra.Command{
 		Use: "check RECIPE", Short: "Check a recipe and print it with every default in place", Args: exactArgs(1, "a recipe"),
 		RunE: func(_ *cobra.Command, args []string) error {
