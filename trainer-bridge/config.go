@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -105,7 +106,23 @@ func (c *Config) validate() error {
 	if !json.Valid(c.Trainer) || !json.Valid(c.Model) {
 		return errors.New("trainer and model sections must be JSON")
 	}
-	return cmp.Or(c.Run.Validate(), c.Layout.Validate())
+	return cmp.Or(c.Run.Validate(), c.guarded(), c.Layout.Validate())
+}
+
+// guarded refuses to feed whoever can reach a port: off this machine, a
+// trainer must show a token.
+func (c *Config) guarded() error {
+	for _, address := range c.Listen {
+		hostPort, ok := strings.CutPrefix(address, "tcp:")
+		if !ok || c.Token != "" {
+			continue
+		}
+		host, _, err := net.SplitHostPort(hostPort)
+		if ip := net.ParseIP(host); err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return fmt.Errorf("listen on %s: other hosts reach it, so a trainer must show a token: set HEADRACE_FEED_TOKEN, or listen on 127.0.0.1", address)
+		}
+	}
+	return nil
 }
 
 // EventKind says what an [Event] is about.
