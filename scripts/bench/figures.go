@@ -95,8 +95,9 @@ func throughput(line lineFunc, length int, sync string, volume float64) func(con
 	}
 }
 
-// redisPipelined is Redis with as many trajectories in a pipeline as a bundle
-// of ours holds at 512 tokens; deeper did not help.
+// redisPipelined is Redis at its best: as many trajectories in a pipeline as a
+// bundle of ours holds at 512 tokens (deeper did not help), and a file that is
+// never rewritten.
 func redisPipelined(o *options, ctx context.Context, j job) (outcome, error) {
 	j.Pipeline = 64
 	return o.redis(ctx, j)

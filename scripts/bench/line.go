@@ -156,8 +156,8 @@ func (k *cast) producers(j job, start func(job) (*child, error)) (all []*child, 
 	return all, nil
 }
 
-// redisServer starts Redis with an append-only file, never rewritten, and waits
-// until it answers.
+// redisServer starts Redis with an append-only file, as it comes or, for the
+// pipelined line, never rewritten, and waits until it answers.
 func (k *cast) redisServer(j *job) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -165,8 +165,12 @@ func (k *cast) redisServer(j *job) error {
 	}
 	j.Port = l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
-	c, err := k.add("server", "redis-server", "--port", fmt.Sprint(j.Port), "--bind", "127.0.0.1", "--dir", j.Dir, "--logfile", "redis.log",
-		"--save", "", "--appendonly", "yes", "--appendfsync", j.Sync, "--auto-aof-rewrite-percentage", "0")
+	argv := []string{"redis-server", "--port", fmt.Sprint(j.Port), "--bind", "127.0.0.1", "--dir", j.Dir, "--logfile", "redis.log",
+		"--save", "", "--appendonly", "yes", "--appendfsync", j.Sync}
+	if j.Pipeline > 0 {
+		argv = append(argv, "--auto-aof-rewrite-percentage", "0")
+	}
+	c, err := k.add("server", argv...)
 	if err != nil {
 		return err
 	}

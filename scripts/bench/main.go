@@ -94,7 +94,7 @@ func parseFlags(args []string) (*options, error) {
 	f.Float64Var(&o.volume, "volume", 1, "work of a round, as a part of the full one")
 	f.IntVar(&o.paced, "paced", 40, "batches of a paced round, one a second")
 	f.IntVar(&o.live, "live", 512, "trajectories in flight in each producer process")
-	f.IntVar(&o.ahead, "ahead", 64, "batches that the producers of the e2e lines may be ahead of the trainer, as tasks would hold them; Redis's are not held")
+	f.IntVar(&o.ahead, "ahead", 128, "batches that the producers of the e2e lines may be ahead of the trainer, as tasks would hold them; Redis's are not held")
 	f.StringVar(&o.dir, "dir", "out/bench", "folder for stores, emptied as it goes; its disk is what is measured")
 	f.StringVar(&o.python, "python", ".venv/bin/python", "Python with headrace, redis and hiredis")
 	f.StringVar(&o.scripts, "scripts", "scripts", "folder of the repository's scripts")
