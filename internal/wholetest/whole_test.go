@@ -112,7 +112,7 @@ func newProgram(t *testing.T) *program {
 	return p
 }
 
-// process is one `headrace up`.
+// process is one `headrace up` or `headrace produce`.
 type process struct {
 	cmd  *exec.Cmd
 	out  *bytes.Buffer
@@ -125,7 +125,12 @@ func (p *program) up(t *testing.T, args ...string) *process {
 	if python, err := filepath.Abs("../../.venv/bin/python"); err == nil && os.Getenv("HEADRACE_PYTHON") == "" {
 		args = append(args, "--python", python)
 	}
-	r := &process{cmd: exec.Command(p.binary, args...), out: &bytes.Buffer{}, done: make(chan error, 1)}
+	return p.start(t, exec.Command(p.binary, args...))
+}
+
+func (p *program) start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	r := &process{cmd: cmd, out: &bytes.Buffer{}, done: make(chan error, 1)}
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
