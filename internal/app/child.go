@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,7 +38,8 @@ const (
 	childGrace    = 20 * time.Second // between the request to end and the kill
 	childBackoff  = time.Second      // before the first restart, doubled after each
 	childSettled  = time.Minute      // a process that lived this long was healthy
-	childTailSize = 5                // last lines of output in an error
+	childTailSize = 3                // last lines of output in an error ...
+	childTailLine = 160              // ... and bytes of each
 )
 
 // run starts the process and keeps it alive until it ends by itself with
@@ -113,16 +115,12 @@ func (c *child) copyLines(r io.Reader, file io.Writer) string {
 		line := scan.Text()
 		fmt.Fprintln(file, line)
 		c.log.Debug().Str("child", c.name).Msg(line)
-		if last = append(last, line); len(last) > childTailSize {
+		if last = append(last, line[:min(len(line), childTailLine)]); len(last) > childTailSize {
 			last = last[1:]
 		}
 	}
 	io.Copy(io.Discard, r) //nolint:errcheck // a line beyond the buffer: keep the pipe flowing
-	text := ""
-	for _, l := range last {
-		text += l + " | "
-	}
-	return text
+	return strings.ToValidUTF8(strings.Join(last, " | "), "")
 }
 
 func exitReason(err error) error {

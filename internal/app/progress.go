@@ -58,7 +58,7 @@ func (v *view) erase() string {
 	if rows == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\x1b[%dA\x1b[J", rows)
+	return fmt.Sprintf("\r\x1b[%dA\x1b[J", rows) // \r: the ^C that a terminal echoes moves the cursor
 }
 
 const styleBold, styleEnd = "\x1b[1m", "\x1b[0m"

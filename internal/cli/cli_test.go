@@ -101,6 +101,7 @@ func TestMain_AnErrorIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"no Python", []string{"up", p.recipe, "--python", filepath.Join(p.dir, "none")}, exitFailed, []string{"make venv", "--python"}},
 		{"old Python", []string{"up", p.recipe, "--python", p.noPython}, exitFailed, []string{"3.11 or newer", "--python"}},
 		{"port in use", p.up("--port", port), exitFailed, []string{"port in use", port, "port 0"}},
+		{"port that is none", p.up("--port", "70000"), exitUsage, []string{"70000", "65535"}},
 		{"run exists", p.up("--run", "taken"), exitUsage, []string{"run exists", "--resume", "--run"}},
 		{"nothing to resume", p.up("--run", "gone", "--resume"), exitUsage, []string{"nothing to resume", "gone"}},
 		{"no run of the recipe to resume", p.up("--resume"), exitUsage, []string{"nothing to resume", "lake"}},

@@ -27,6 +27,9 @@ or a folder with a recipe.yaml. Ctrl-C drains and says how to go on.`,
 			if c.Flags().Changed("seed") {
 				o.Seed = &seed
 			}
+			if o.Port < 0 || o.Port > 65535 {
+				return usageError{fmt.Errorf("--port %d: want 0 to 65535", o.Port)}
+			}
 			if o.Run != "" {
 				if err := validRun(o.Run); err != nil {
 					return err
