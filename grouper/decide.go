@@ -81,6 +81,10 @@ func (c *Core) seal(e *subjects.Entry) {
 	}
 }
 
+// DropState takes the state out of the entry that Decide returned last, which
+// is too large with it; a restart then replays from further back.
+func (c *Core) DropState(e *subjects.Entry) { e.State, e.Snapshot = nil, c.snapshot }
+
 // Appended notes the ledger sequence of the entry that Decide returned last.
 func (c *Core) Appended(e *subjects.Entry, seq uint64) {
 	if len(e.State) > 0 {

@@ -13,6 +13,7 @@ const untouched = 20 * time.Second
 // gauges is what the report says beside the core's own view.
 type gauges struct {
 	malformed uint64 // headers that could not be read
+	missing   uint64 // sequences of ROLLOUTS that are not there
 	inspected uint64 // ROLLOUTS sequence
 	entries   uint64 // ledger entries written in this session
 }
@@ -41,7 +42,7 @@ func (s *session) publishGauges(now time.Time) {
 		"slots_in_flight": float64(v.InFlight), "evaluations_open": float64(v.Rounds),
 		"committed_step": float64(v.Committed), "next_step": float64(v.NextStep),
 		"produced": float64(st.Produced), "trained": float64(st.Trained), "evaluation_unused": float64(st.EvalUnused),
-		"malformed_headers": float64(s.report.malformed), "inspected": float64(s.report.inspected), "ledger_entries": float64(s.report.entries),
+		"malformed_headers": float64(s.report.malformed), "rollouts_missing": float64(s.report.missing), "inspected": float64(s.report.inspected), "ledger_entries": float64(s.report.entries),
 	}
 	if v.Oldest > 0 {
 		values["oldest_group_seconds"] = time.Duration(now.UnixNano() - v.Oldest).Seconds()

@@ -19,6 +19,7 @@ const (
 	tickEvery   = 100 * time.Millisecond // timers of the core
 	reportEvery = time.Second            // gauges
 	headEvery   = 2 * time.Second        // a look whether somebody else writes
+	headroom    = 4096                   // of a message, for its headers
 	queued      = 8                      // slices of headers on their way to the core
 )
 
@@ -161,6 +162,10 @@ func (s *session) fold(ctx context.Context, msgs []bus.HeaderMsg) error {
 }
 
 func (s *session) foldOne(m *bus.HeaderMsg) {
+	if m.Skipped > 0 {
+		s.report.missing += m.Skipped
+		s.cfg.Log.Warn().Uint64("seq", m.Seq).Uint64("missing", m.Skipped).Msg("gap in the rollouts: purged, or lost by the server")
+	}
 	for i, text := range m.Header[subjects.HeaderIndex] {
 		e, err := subjects.ParseIndex(text)
 		if err != nil {
@@ -215,6 +220,10 @@ func (s *session) settle(ctx context.Context) error {
 func (s *session) effect(ctx context.Context, e *subjects.Entry) error {
 	e.Writer = s.cfg.Writer
 	data, err := subjects.EncodeMessage(e)
+	if err == nil && len(e.State) > 0 && int64(len(data)) > s.cfg.Conn.MaxPayload()-headroom {
+		s.core.DropState(e)
+		data, err = subjects.EncodeMessage(e)
+	}
 	if err != nil {
 		return err
 	}
