@@ -58,23 +58,31 @@ func playsOf(r *recipe.Recipe) ([]play, *tokenizer.Words, error) {
 	return plays, tok, err
 }
 
-// createRecord writes the record of a new run: its recipe, resolved.
-func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe) error {
+// newRecord is the record of a new run: its recipe, resolved.
+func newRecord(run subjects.Run, r *recipe.Recipe) (*subjects.RunRecord, error) {
 	text, err := r.Marshal()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data, err := yaml.YAMLToJSON(text)
 	if err != nil {
-		return fmt.Errorf("encode recipe: %w", err)
+		return nil, fmt.Errorf("encode recipe: %w", err)
 	}
 	_, tok, err := playsOf(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	record := &subjects.RunRecord{V: 1, Run: run, Created: time.Now().UnixNano(), Version: BuildInfo().Version,
-		Schema: subjects.SchemaVersion, Tokenizer: tok.ID(), Recipe: data, Hash: hex.EncodeToString(sum[:])}
+	return &subjects.RunRecord{V: 1, Run: run, Created: time.Now().UnixNano(), Version: BuildInfo().Version,
+		Schema: subjects.SchemaVersion, Tokenizer: tok.ID(), Recipe: data, Hash: hex.EncodeToString(sum[:])}, nil
+}
+
+// createRecord writes the record of a new run.
+func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe) error {
+	record, err := newRecord(run, r)
+	if err != nil {
+		return err
+	}
 	if err := bus.CreateRun(ctx, c, record); errors.Is(err, bus.ErrConflict) {
 		return fmt.Errorf("%w: the bus has a run %s already; go on with it by --resume, or choose another name with --run", ErrRunExists, run)
 	} else if err != nil {
@@ -83,12 +91,32 @@ func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.
 	return nil
 }
 
+// ensureRun makes a run on a bus, unless it is there with the same recipe.
+func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe) error {
+	if err := bus.EnsureStreams(ctx, c, run, subjects.StreamOptions{}); err != nil {
+		return err
+	}
+	want, err := newRecord(run, r)
+	if err != nil {
+		return err
+	}
+	err = bus.CreateRun(ctx, c, want)
+	if !errors.Is(err, bus.ErrConflict) {
+		return err
+	}
+	have, err := bus.LookupRun(ctx, c, run)
+	if err == nil && have.Hash != want.Hash {
+		err = fmt.Errorf("%w: run %s on this bus has another recipe; leave out --recipe to join it, or choose another name with --run", ErrRunExists, run)
+	}
+	return err
+}
+
 // join reads the run's record. A process needs a connection and the run's name
 // for it, and nothing else.
 func join(ctx context.Context, c *bus.Conn, run subjects.Run, log zerolog.Logger) (*member, error) {
 	record, err := bus.LookupRun(ctx, c, run)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil, fmt.Errorf("no run %s on this bus: `headrace runs` lists what there is", run)
+		return nil, fmt.Errorf("no run %s on this bus: `headrace runs` lists what there is, `headrace group --recipe` makes one", run)
 	}
 	if err != nil {
 		return nil, err

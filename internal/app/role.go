@@ -6,6 +6,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -13,13 +14,23 @@ import (
 type Join struct {
 	Bus bus.Options
 	Run subjects.Run
-	Log zerolog.Logger
+	// Recipe, when set, is the file or folder of the recipe that the run is
+	// made of if the bus has none of that name.
+	Recipe string
+	Log    zerolog.Logger
 }
 
 // with connects, reads the run's record and hands both to fn.
 func (j Join) with(ctx context.Context, role string, fn func(*member) error) error {
 	if err := j.Run.Validate(); err != nil {
 		return err
+	}
+	var r *recipe.Recipe
+	if j.Recipe != "" {
+		var err error
+		if r, err = loadRecipe(j.Recipe, nil); err != nil {
+			return err
+		}
 	}
 	options := j.Bus
 	options.Name, options.Log = "headrace "+role+" "+string(j.Run), j.Log
@@ -28,6 +39,11 @@ func (j Join) with(ctx context.Context, role string, fn func(*member) error) err
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // what was to be durable is acknowledged by now
+	if r != nil {
+		if err := ensureRun(ctx, conn, j.Run, r); err != nil {
+			return err
+		}
+	}
 	m, err := join(ctx, conn, j.Run, j.Log)
 	if err != nil {
 		return err
@@ -51,6 +67,11 @@ func Group(ctx context.Context, j Join, writer string) error {
 func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
 	o.Weights, o.Checkpoints, o.Demos = absolute(o.Weights), absolute(o.Checkpoints), absolute(o.Demos)
 	return j.with(ctx, "bridge", func(m *member) error {
+		if o.Model != "" {
+			if err := m.writeModel(o.Model); err != nil {
+				return err
+			}
+		}
 		if o.Demos != "" {
 			if err := m.writeDemos(ctx, o.Demos); err != nil {
 				return err

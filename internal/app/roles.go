@@ -155,6 +155,7 @@ type BridgeOptions struct {
 	Weights     string   // folder the trainer publishes weights in
 	Checkpoints string
 	Demos       string
+	Model       string // folder to write the reference model's config.json in; empty: none
 	Token       string // what a trainer over TCP must show
 }
 

@@ -84,19 +84,23 @@ func newProduce(e *env) *cobra.Command {
 
 func newGroup(e *env) *cobra.Command {
 	var j joinFlags
-	var writer string
+	var writer, recipe string
 	c := &cobra.Command{
 		Use: "group", Short: "Be a run's grouper: issue tasks, assemble groups, cut batches", Args: exactArgs(0, "no argument"),
+		Long: `Be a run's grouper: issue tasks, assemble groups, cut batches. With --recipe the
+run is made if the bus has none of that name; the other roles can then join it.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			join, err := j.join(e)
 			if err != nil {
 				return err
 			}
+			join.Recipe = recipe
 			return app.Group(c.Context(), join, writer)
 		},
 	}
 	j.flags(c)
 	c.Flags().StringVar(&writer, "name", instance("grouper"), "name of this grouper in the ledger")
+	c.Flags().StringVar(&recipe, "recipe", "", "make the run of this recipe, if the bus has none of that name")
 	return c
 }
 
@@ -121,7 +125,8 @@ A trainer that comes over TCP must show the token in HEADRACE_FEED_TOKEN, if it 
 	f.StringSliceVar(&o.Listen, "listen", []string{"unix:feed.sock"}, "where the trainer connects: unix:PATH or tcp:HOST:PORT; may be given twice")
 	f.StringVar(&o.Weights, "weights", "weights", "folder that the trainer publishes weights in; engines must see it under the same path")
 	f.StringVar(&o.Checkpoints, "checkpoints", "checkpoints", "folder of the trainer's checkpoints")
-	f.StringVar(&o.Demos, "demos", "", "file of the warm start's demonstrations; made if it is not there")
+	f.StringVar(&o.Demos, "demos", "demos.jsonl", "file of the warm start's demonstrations; made if it is not there and the recipe wants one")
+	f.StringVar(&o.Model, "model", "", "folder to write the reference model's config.json in, for python -m headrace.engine --model-path")
 	return c
 }
 
