@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rs/zerolog"
 
@@ -52,9 +53,48 @@ func (j Join) with(ctx context.Context, role string, fn func(*member) error) err
 	return fn(m)
 }
 
-// Produce plays a run's tasks until ctx ends.
+// Produce plays a run's tasks until ctx or the run ends.
 func Produce(ctx context.Context, j Join, o ProduceOptions) error {
-	return j.with(ctx, "produce", func(m *member) error { return m.produce(ctx, o) })
+	return j.with(ctx, "produce", func(m *member) error {
+		return m.untilEnd(ctx, func(ctx context.Context) error { return m.produce(ctx, o) })
+	})
+}
+
+// untilEnd runs a role until it returns, or ends it when the run has ended. A
+// role that may not read the ledger goes on until it is told to stop.
+func (m *member) untilEnd(ctx context.Context, role func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if err := m.awaitEnd(ctx); err == nil {
+			m.log.Info().Str("run", string(m.run)).Msg("the run has ended")
+			cancel()
+		} else if ctx.Err() == nil {
+			m.log.Debug().Err(err).Msg("the end of the run will not be noticed")
+		}
+	}()
+	defer func() { cancel(); <-watched }()
+	return role(ctx)
+}
+
+// awaitEnd returns nil when the ledger says that the run has ended.
+func (m *member) awaitEnd(ctx context.Context) error {
+	state, err := bus.StreamState(ctx, m.conn, m.run, subjects.Ledger)
+	if err != nil {
+		return err
+	}
+	err = bus.Follow(ctx, m.conn, m.run.StreamName(subjects.Ledger), m.run.Filter(subjects.Ledger), max(1, state.LastSeq), func(msg *bus.Msg) error {
+		var e subjects.Entry
+		if subjects.DecodeMessage(msg.Data, &e) == nil && e.End != "" {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // Group is a run's grouper until ctx ends. Several may run: one decides, the

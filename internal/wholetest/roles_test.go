@@ -37,8 +37,8 @@ func TestRun_RolesAloneOnAnyServerCompleteIt(t *testing.T) {
 	roles = append(roles,
 		p.start(t, exec.Command(p.binary, "bridge", "--run", "whole", "--listen", feed, "--weights", path("weights"),
 			"--checkpoints", path("checkpoints"), "--demos", path("demos.jsonl"), "--model", path("model"))),
-		p.start(t, exec.Command(p.binary, "engine", "--run", "whole", "--engine-url", "http://"+engine)),
-		p.start(t, exec.Command(p.binary, "produce", "--run", "whole")))
+		p.start(t, exec.Command(p.binary, "engine", "--run", "whole", "--engine-url", "http://"+engine)))
+	producer := p.start(t, exec.Command(p.binary, "produce", "--run", "whole"))
 	waitForFile(t, path("model/config.json"), roles[1])
 	waitForFile(t, path("feed"), roles[1])
 	_, port, _ := net.SplitHostPort(engine)
@@ -54,6 +54,9 @@ func TestRun_RolesAloneOnAnyServerCompleteIt(t *testing.T) {
 		t.Fatalf("%v\n%s", err, roles[0].output())
 	}
 	p.checkComplete(t)
+	if err := producer.wait(patience); err != nil { // so does a producer
+		t.Errorf("%v\n%s", err, producer.output())
+	}
 	for _, r := range roles[1:] {
 		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Errorf("%v ended by itself: %v\n%s", r.cmd.Args, err, r.output())

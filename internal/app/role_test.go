@@ -1,0 +1,34 @@
+package app
+
+import (
+	"context"
+	"testing"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+func TestUntilEnd_EndsARoleWithTheRun(t *testing.T) {
+	m, ctx := newMember(t, malformedRecipe), limited(t)
+	var head uint64
+	for _, e := range []subjects.Entry{{Low: 1}, {End: "complete"}} {
+		data, err := subjects.EncodeMessage(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head, err = bus.Append(ctx, m.conn, m.run.LedgerSubject(), nil, data, head); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := m.untilEnd(ctx, func(role context.Context) error {
+		<-role.Done()
+		return nil
+	})
+	if err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+	want := context.Canceled
+	if err := m.untilEnd(ctx, func(context.Context) error { return want }); err != want { //nolint:errorlint // the very same
+		t.Errorf("%v, want the role's own error", err)
+	}
+}
