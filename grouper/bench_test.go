@@ -31,6 +31,7 @@ func benchHeaders(groups, tokens int) []string {
 func BenchmarkCore(b *testing.B) {
 	for _, tokens := range []int{128, 2048, 131072} {
 		b.Run(fmt.Sprint("tokens=", tokens), func(b *testing.B) {
+			stateEvery = defaultStateEvery
 			headers := benchHeaders(b.N/8+64, tokens)
 			c, err := New(Config{GroupSize: 8, GroupsPerBatch: 64, MaxStaleness: new(1)}, Supply{Train: []uint64{0}})
 			if err != nil {

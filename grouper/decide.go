@@ -11,6 +11,12 @@ import (
 // what is left over goes into the next one.
 const maxMembers = 2048
 
+// stateEvery is how many items are decided between two states at least:
+// replaying them takes a fraction of a second, and a state is large. Tests lower it.
+var stateEvery = defaultStateEvery
+
+const defaultStateEvery = 8192
+
 // Decide returns what follows from the events so far, as the next entry of the
 // ledger, or nil. The decisions are applied already: if the entry cannot be
 // appended, the core is to be thrown away and restored. now is the caller's
@@ -60,20 +66,20 @@ func (c *Core) finish(e *subjects.Entry) {
 
 func (c *Core) applyEnd(why string) { c.ended = why }
 
-// seal fills in what an entry says of the log, and adds the state where
-// replaying what came since the last one would cost more than reading it.
+// seal fills in what an entry says of the log, and adds the state when there
+// is much to replay since the last one.
 func (c *Core) seal(e *subjects.Entry) {
 	e.Low = c.low()
 	e.Snapshot = c.snapshot
 	c.since += items(e)
-	held := 0
+	held := len(c.closed.ring)
 	for _, g := range c.kept {
 		held += len(g.members)
 	}
 	for _, g := range c.open {
 		held += len(g.members)
 	}
-	if (len(e.Batches) == 0 && c.since < 4*maxMembers) || c.since < held {
+	if c.since < stateEvery+2*held {
 		return
 	}
 	if state := c.Snapshot(); len(state) <= maxState {

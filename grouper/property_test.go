@@ -130,9 +130,8 @@ func (w *world) invariants() error {
 	return nil
 }
 
-// play runs a random life and returns it; with crash, the core is rebuilt
-// from the log after every event.
-func play(t testing.TB, pick chooser, events int, crash bool) (*world, error) {
+// play runs a random life and returns it; after is called after every event.
+func play(t testing.TB, pick chooser, events int, after func(*world)) (*world, error) {
 	cfg, supply := randomConfig(pick)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -145,11 +144,13 @@ func play(t testing.TB, pick chooser, events int, crash bool) (*world, error) {
 		if err := w.invariants(); err != nil {
 			return w, err
 		}
-		if crash {
-			w.crash()
+		if after(w); pick(10) == 0 {
+			if err := w.invariants(); err != nil {
+				return w, err
+			}
 		}
 	}
-	return w, nil
+	return w, w.invariants()
 }
 
 // tb lets a failing draw be shrunk.
@@ -165,7 +166,16 @@ func (t tb) Fatalf(f string, args ...any) { t.r.Fatalf(f, args...) }
 func TestCore_ProducedIsTrainedPlusDroppedPlusOpenAndCrashesLeaveNoTrace(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		pick := chooser(func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "") })
-		if w, err := play(tb{t, r}, pick, 60, true); err != nil {
+		if w, err := play(tb{t, r}, pick, 60, (*world).crash); err != nil {
+			r.Fatalf("%v\n%+v\n%s", err, w.cfg, w.out.String())
+		}
+	})
+}
+
+func TestCore_GoesOnFromAPurgedLog(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		pick := chooser(func(n int) int { return rapid.IntRange(0, n-1).Draw(r, "") })
+		if w, err := play(tb{t, r}, pick, 60, (*world).purge); err != nil {
 			r.Fatalf("%v\n%+v\n%s", err, w.cfg, w.out.String())
 		}
 	})
@@ -214,7 +224,7 @@ func FuzzCore(f *testing.F) {
 			data = data[1:]
 			return int(b) % n
 		})
-		if w, err := play(t, pick, min(len(data), 200), true); err != nil {
+		if w, err := play(t, pick, min(len(data), 200), (*world).crash); err != nil {
 			t.Fatalf("%v\n%+v\n%s", err, w.cfg, w.out.String())
 		}
 	})

@@ -17,15 +17,14 @@ func (c *Core) closeGroups(e *subjects.Entry, now int64) {
 		groups = append(groups, g)
 	}
 	slices.SortFunc(groups, byOrder)
-	for _, g := range groups {
-		if items(e) > maxMembers {
-			return
-		}
+	for members := 0; len(groups) > 0 && members <= maxMembers; groups = groups[1:] {
+		g := groups[0]
 		outcome, ok := c.judge(g, now)
 		if !ok {
 			continue
 		}
 		e.Verdicts = append(e.Verdicts, c.verdict(g, outcome, now))
+		members += len(e.Verdicts[len(e.Verdicts)-1].Members)
 		_ = c.applyVerdict(&e.Verdicts[len(e.Verdicts)-1]) // of a group that is open
 	}
 }
@@ -138,11 +137,19 @@ func (c *Core) verdict(g *group, o subjects.Outcome, now int64) subjects.Verdict
 func (c *Core) applyVerdict(v *subjects.Verdict) error {
 	g := c.open[v.Group]
 	if g == nil {
-		return c.revise(v)
+		if i := c.keptAt(v.Group); i >= 0 {
+			c.revise(i, v)
+			return nil
+		}
+		if !c.external() {
+			return fmt.Errorf("verdict %s on group %s, which is neither open nor kept", v.Outcome, v.Group)
+		}
+		g = c.opened(v.Group, v.Opened) // its trajectories are purged
 	}
 	delete(c.open, g.id)
 	delete(c.ready, g)
 	delete(c.failed, g)
+	c.stats.Produced += uint64(max(0, v.Unused+len(v.Members)-g.unused-len(g.members))) // purged before a replay
 	c.settle(v.Unused - g.unused)
 	c.stats.Outcomes[v.Outcome]++
 	if c.external() {
@@ -183,21 +190,20 @@ func (c *Core) leave(g *group) {
 	c.live[g.env]--
 }
 
+func (c *Core) keptAt(id subjects.GroupID) int {
+	return slices.IndexFunc(c.kept, func(g *group) bool { return g.id == id })
+}
+
 // revise drops a group that waited for its batch.
-func (c *Core) revise(v *subjects.Verdict) error {
-	for i, g := range c.kept {
-		if g.id == v.Group {
-			c.kept = slices.Delete(c.kept, i, i+1)
-			c.stats.Outcomes[v.Outcome]++
-			c.discard(g, v.Outcome)
-			return nil
-		}
-	}
-	return fmt.Errorf("verdict %s on group %s, which is neither open nor kept", v.Outcome, v.Group)
+func (c *Core) revise(i int, v *subjects.Verdict) {
+	g := c.kept[i]
+	c.kept = slices.Delete(c.kept, i, i+1)
+	c.stats.Outcomes[v.Outcome]++
+	c.discard(g, v.Outcome)
 }
 
 // dropKept revises the verdict on a kept group.
 func (c *Core) dropKept(e *subjects.Entry, g *group, o subjects.Outcome, now int64) {
 	e.Verdicts = append(e.Verdicts, subjects.Verdict{Group: g.id, Outcome: o, Members: g.members, Unused: g.unused, Opened: g.opened, Closed: now})
-	_ = c.revise(&e.Verdicts[len(e.Verdicts)-1]) // of a group that is kept
+	c.revise(c.keptAt(g.id), &e.Verdicts[len(e.Verdicts)-1])
 }

@@ -36,6 +36,7 @@ type world struct {
 
 func newWorld(t testing.TB, cfg Config, supply Supply) *world {
 	t.Helper()
+	stateEvery = 4 // so that small worlds have states
 	core, err := New(cfg, supply)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func (w *world) decide() {
 func (w *world) crash() {
 	w.t.Helper()
 	before := w.core.Snapshot()
-	w.core = w.rebuild()
+	w.core = w.rebuild(0)
 	if e := w.core.Decide(w.now); e != nil {
 		w.t.Fatalf("restored core decides anew: %+v", e)
 	}
@@ -106,7 +107,16 @@ func (w *world) crash() {
 	}
 }
 
-func (w *world) rebuild() *Core {
+// purge rebuilds the core from a log that has only what the last entry says is needed.
+func (w *world) purge() {
+	if records := w.records(); len(records) > 0 {
+		w.core = w.rebuild(records[len(records)-1].Entry.Low)
+		w.decide()
+	}
+}
+
+// rebuild restores a core from the log, whose ROLLOUTS are purged below low.
+func (w *world) rebuild(low uint64) *Core {
 	records := w.records()
 	from, weights := 0, uint64(0)
 	feed := func(c *Core, upTo uint64) {
@@ -124,7 +134,7 @@ func (w *world) rebuild() *Core {
 	for _, a := range w.rejected {
 		r.Core.Reject(a)
 	}
-	for seq := from + 1; seq <= len(w.rollouts); seq++ {
+	for seq := max(from+1, int(low)); seq <= len(w.rollouts); seq++ {
 		if err := r.Before(uint64(seq)); err != nil {
 			w.t.Fatal(err)
 		}
