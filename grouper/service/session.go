@@ -55,7 +55,9 @@ func (s *service) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.target = state.LastSeq
+	if state.Msgs > 0 { // else all of it is purged, and nothing will come
+		x.target = state.LastSeq
+	}
 	sub, err := s.cfg.Conn.NC().ChanSubscribe(s.cfg.Run.InspectedSubject(), x.hints)
 	if err != nil {
 		return fmt.Errorf("listen to the inspector: %w", err)
