@@ -241,8 +241,8 @@ func TestRun_TwoGroupersThatKeepCrashingWriteOneLedger(t *testing.T) {
 	for _, fn := range []func(context.Context) error{b.producer, b.trainer, b.inspector} {
 		defer b.start(fn)()
 	}
-	var crashes [2]int
-	for i := range crashes {
+	var crashes atomic.Int64
+	for i := range 2 {
 		cfg := b.cfg
 		cfg.Writer = fmt.Sprint("w", i)
 		defer b.start(func(ctx context.Context) error {
@@ -254,7 +254,7 @@ func TestRun_TwoGroupersThatKeepCrashingWriteOneLedger(t *testing.T) {
 				if err != nil || ended {
 					return err
 				}
-				crashes[i]++
+				crashes.Add(1)
 			}
 			return nil
 		})()
@@ -265,9 +265,9 @@ func TestRun_TwoGroupersThatKeepCrashingWriteOneLedger(t *testing.T) {
 	for _, e := range ledger {
 		writers[e.Writer]++
 	}
-	t.Logf("%d entries by %v", len(ledger), writers)
-	if len(writers) != 2 {
-		t.Errorf("entries by %v; want both groupers to have written", writers)
+	t.Logf("%d entries by %v through %d crashes", len(ledger), writers, crashes.Load())
+	if crashes.Load() == 0 {
+		t.Error("no grouper crashed")
 	}
 }
 
