@@ -297,6 +297,8 @@ func (u *up) awaitEnd(ctx context.Context) error {
 		select {
 		case <-deadline:
 			return errors.New("the trainer ended before the run did; its log is in " + u.dir.logs())
+		case <-u.parts.failed:
+			return u.parts.err
 		case <-ctx.Done():
 			return ErrInterrupted
 		case <-time.After(10 * time.Millisecond):
