@@ -42,7 +42,7 @@ type DemoConfig struct {
 // per segment. An environment that cannot play itself is an error, as is an
 // episode that fails; one over the token budget is cut there.
 func (p *Player) Demonstrate(ctx context.Context, w io.Writer, cfg DemoConfig) error {
-	out := bufio.NewWriterSize(w, 1<<16)
+	out, actions := bufio.NewWriterSize(w, 1<<16), 0
 	enc := json.NewEncoder(out)
 	for i := range cfg.Episodes {
 		rng := envs.NewRand(cfg.Seed, uint64(i))
@@ -54,6 +54,7 @@ func (p *Player) Demonstrate(ctx context.Context, w io.Writer, cfg DemoConfig) e
 		}
 		for _, s := range t.Segments {
 			d := Demonstration{IDs: s.Tokens, Mask: [][2]int32{}, Reward: t.Reward}
+			actions += len(s.LossMask)
 			for _, m := range s.LossMask {
 				d.Mask = append(d.Mask, [2]int32{m.Start, m.End})
 			}
@@ -61,6 +62,9 @@ func (p *Player) Demonstrate(ctx context.Context, w io.Writer, cfg DemoConfig) e
 				return fmt.Errorf("write demonstration: %w", err)
 			}
 		}
+	}
+	if actions == 0 && cfg.Episodes > 0 {
+		return fmt.Errorf("demonstrate %s: no episode has an action: the first prompt alone fills the budget of %d tokens", cfg.Environment, p.cfg.Limits.Tokens)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write demonstrations: %w", err)

@@ -61,7 +61,11 @@ func (m *member) player(name string) (producers.Config, error) {
 
 // setup furnishes the episodes of one environment.
 func (p *play) setup(tok tokenizer.Tokenizer) (producers.Setup, error) {
-	template, err := tokenizer.NewChatML(tok, p.spec.Tools...)
+	var tools []envs.Tool
+	if p.DescribeTools {
+		tools = p.spec.Tools
+	}
+	template, err := tokenizer.NewChatML(tok, tools...)
 	if err != nil {
 		return producers.Setup{}, err
 	}

@@ -71,6 +71,11 @@ type Environment struct {
 	System string `yaml:"system"`
 	// MaxTurns lowers the environment's turn limit; 0 leaves it.
 	MaxTurns int `yaml:"max_turns"`
+	// DescribeTools puts the descriptions of the environment's tools into the
+	// system prompt, as models that were trained on tools expect. It costs their
+	// text in every episode, a token a byte with the reference tokenizer, whose
+	// model has no use for it. Default false.
+	DescribeTools bool `yaml:"describe_tools"`
 	// Weight is its part of the groups, relative to the others'. Default 1.
 	// Among several only.
 	Weight float64 `yaml:"weight"`
