@@ -14,7 +14,9 @@ func (c *Core) closeGroups(e *subjects.Entry, now int64) {
 	c.checkTimers(now)
 	groups := make([]*group, 0, len(c.ready))
 	for g := range c.ready {
-		groups = append(groups, g)
+		if !c.full(g) || c.looked(g) { // the others wait for the inspector: thousands, if it is behind
+			groups = append(groups, g)
+		}
 	}
 	slices.SortFunc(groups, byOrder)
 	for members := 0; len(groups) > 0 && members <= maxMembers; groups = groups[1:] {
@@ -79,7 +81,7 @@ func (c *Core) judge(g *group, now int64) (subjects.Outcome, bool) {
 		return subjects.TooFew, true
 	case len(g.members) < c.cfg.MinGroupSize:
 		return subjects.Expired, true
-	case *c.cfg.Inspect && c.newest(g) > c.inspected:
+	case !c.looked(g):
 		return "", false
 	}
 	members := c.members(g)
@@ -93,6 +95,9 @@ func (c *Core) judge(g *group, now int64) (subjects.Outcome, bool) {
 	}
 	return subjects.Kept, true
 }
+
+// looked reports whether the inspector has read all members.
+func (c *Core) looked(g *group) bool { return !*c.cfg.Inspect || c.newest(g) <= c.inspected }
 
 // newest is the last ROLLOUTS sequence of the members a group would close with.
 func (c *Core) newest(g *group) (seq uint64) {

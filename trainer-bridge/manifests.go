@@ -1,6 +1,7 @@
 package trainerbridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,11 @@ type manifests struct {
 	mu      sync.Mutex
 	seqs    map[subjects.Step]uint64
 	recent  map[subjects.Step]*manifest
-	last    subjects.Step // the highest
-	seen    uint64        // ledger sequence
-	end     string        // why the run ended
-	changed chan struct{} // closed when any of this changes
+	again   map[subjects.Step]*manifest // of the entry that was last read again
+	last    subjects.Step               // the highest
+	seen    uint64                      // ledger sequence
+	end     string                      // why the run ended
+	changed chan struct{}               // closed when any of this changes
 }
 
 func newManifests(conn *bus.Conn, run subjects.Run, b *bodies) *manifests {
@@ -93,7 +95,7 @@ func (e *endOfRun) Error() string { return "run ended: " + e.reason }
 func (m *manifests) await(ctx context.Context, step subjects.Step) (*manifest, error) {
 	for {
 		m.mu.Lock()
-		found, seq, end, last, changed := m.recent[step], m.seqs[step], m.end, m.last, m.changed
+		found, seq, end, last, changed := cmp.Or(m.recent[step], m.again[step]), m.seqs[step], m.end, m.last, m.changed
 		m.mu.Unlock()
 		switch {
 		case found != nil:
@@ -111,7 +113,8 @@ func (m *manifests) await(ctx context.Context, step subjects.Step) (*manifest, e
 	}
 }
 
-// read reads a manifest again that is no longer in memory.
+// read reads a manifest again that is no longer in memory, and keeps the others
+// of its entry, which will be asked for next.
 func (m *manifests) read(ctx context.Context, step subjects.Step, seq uint64) (*manifest, error) {
 	msg, err := bus.Read(ctx, m.conn, m.run.StreamName(subjects.Ledger), seq)
 	if err != nil {
@@ -121,10 +124,15 @@ func (m *manifests) read(ctx context.Context, step subjects.Step, seq uint64) (*
 	if err := subjects.DecodeMessage(msg.Data, &e); err != nil {
 		return nil, fmt.Errorf("read batch of step %d: %w", step, err)
 	}
+	again := map[subjects.Step]*manifest{}
 	for i := range e.Batches {
-		if e.Batches[i].Step == step {
-			return &manifest{e.Batches[i], seq}, nil
-		}
+		again[e.Batches[i].Step] = &manifest{e.Batches[i], seq}
+	}
+	m.mu.Lock()
+	m.again = again
+	m.mu.Unlock()
+	if found := again[step]; found != nil {
+		return found, nil
 	}
 	return nil, fmt.Errorf("read batch of step %d: ledger entry %d has none", step, seq)
 }
