@@ -247,7 +247,9 @@ func TestRun_TwoGroupersThatKeepCrashingWriteOneLedger(t *testing.T) {
 		cfg.Writer = fmt.Sprint("w", i)
 		defer b.start(func(ctx context.Context) error {
 			for ctx.Err() == nil {
-				life, kill := context.WithTimeout(ctx, time.Duration(1+rand.IntN(60))*time.Millisecond)
+				// Lives get longer, or a slow machine would spend each of them reading the log.
+				most := 60 + 2*int(crashes.Load())
+				life, kill := context.WithTimeout(ctx, time.Duration(1+rand.IntN(most))*time.Millisecond)
 				err := service.Run(life, cfg)
 				ended := life.Err() == nil
 				kill()
