@@ -69,7 +69,8 @@ const (
 // Trained reports whether a group with this outcome goes into a batch.
 func (o Outcome) Trained() bool { return o == Kept || o == Partial }
 
-// Verdict closes a group, once.
+// Verdict closes a group, once. A kept group that never reaches a batch gets a
+// second one, stale or cancelled, when that is known: the last one counts.
 type Verdict struct {
 	Group   GroupID `msgpack:"g" json:"group"`
 	Outcome Outcome `msgpack:"o" json:"outcome"`

@@ -44,7 +44,8 @@ type EngineRecord struct {
 	Engine  string        `json:"engine"`
 	URL     string        `json:"url"`
 	Version PolicyVersion `json:"version"` // NoVersion until the first load
-	// Ready is false while it loads weights or has none.
+	// Ready is false while it has no weights. While newer ones load it stays
+	// true: calls are held back, not refused.
 	Ready bool  `json:"ready"`
 	At    int64 `json:"at"` // Unix nanoseconds
 }
