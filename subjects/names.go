@@ -144,6 +144,20 @@ const RunsBucket = "hr_runs"
 // EnginesBucket is the run's key-value bucket with one entry per live engine.
 func (r Run) EnginesBucket() string { return "hr_" + string(r) + "_engines" }
 
+// KeysBucket is the run's key-value bucket of secrets: the grouper and the
+// bridge read it, nobody else.
+func (r Run) KeysBucket() string { return "hr_" + string(r) + "_keys" }
+
+// LeaseKeyName is the key, in [Run.KeysBucket], of the secret that lease tokens
+// are made with.
+const LeaseKeyName = "leases"
+
+// BucketStream is the stream behind a key-value bucket.
+func BucketStream(bucket string) string { return "KV_" + bucket }
+
+// BucketSubject is the subject of one key of a bucket; ">" stands for all.
+func BucketSubject(bucket, key string) string { return "$KV." + bucket + "." + key }
+
 // TaskConsumer is the durable work-queue consumer that all producers share.
 const TaskConsumer = "producers"
 

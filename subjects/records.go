@@ -36,6 +36,9 @@ type RunRecord struct {
 	// Recipe is the resolved recipe, Hash the SHA-256 of its bytes.
 	Recipe json.RawMessage `json:"recipe"`
 	Hash   string          `json:"hash"`
+	// Ended is why the run ended, empty while it goes on: the ledger's last
+	// word, for those who may not read the ledger.
+	Ended string `json:"ended,omitempty"`
 }
 
 // EngineRecord is a live engine's entry in the run's engine registry.

@@ -51,7 +51,7 @@ func WatchEngines(ctx context.Context, c *Conn, run subjects.Run, fn func([]subj
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		bucket := run.EnginesBucket()
-		return FollowLatest(ctx, c, bucketStream(bucket), "$KV."+bucket+".>", func(m *Msg) error {
+		return FollowLatest(ctx, c, subjects.BucketStream(bucket), subjects.BucketSubject(bucket, ">"), func(m *Msg) error {
 			select {
 			case updates <- m:
 				return nil

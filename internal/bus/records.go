@@ -18,19 +18,26 @@ import (
 // refresh it every third of that.
 const EngineTTL = 30 * time.Second
 
-// bucketStream is the stream behind a key-value bucket.
-func bucketStream(bucket string) string { return "KV_" + bucket }
-
-// ensureBuckets creates the two buckets or checks what matters of them.
+// ensureBuckets creates the three buckets or checks what matters of them, and
+// makes the run's secrets.
 func ensureBuckets(ctx context.Context, c *Conn, run subjects.Run, o subjects.StreamOptions) error {
 	err := ensureBucket(ctx, c, jetstream.KeyValueConfig{
 		Bucket: subjects.RunsBucket, Description: "headrace runs", Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1)})
 	if err != nil {
 		return err
 	}
-	return ensureBucket(ctx, c, jetstream.KeyValueConfig{
+	err = ensureBucket(ctx, c, jetstream.KeyValueConfig{
 		Bucket: run.EnginesBucket(), Description: "headrace engines of " + string(run), TTL: EngineTTL,
 		Storage: jetstream.MemoryStorage, Replicas: max(o.Replicas, 1)}) // refreshed all the time, worthless after a restart
+	if err != nil {
+		return err
+	}
+	err = ensureBucket(ctx, c, jetstream.KeyValueConfig{
+		Bucket: run.KeysBucket(), Description: "headrace keys of " + string(run), Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1)})
+	if err != nil {
+		return err
+	}
+	return ensureLeaseKey(ctx, c, run)
 }
 
 func ensureBucket(ctx context.Context, c *Conn, want jetstream.KeyValueConfig) error {
@@ -99,27 +106,35 @@ func PutRun(ctx context.Context, c *Conn, r *subjects.RunRecord) error {
 }
 
 // LookupRun reads the record of a run; ErrNotFound when there is none,
-// ErrIncompatible when its schema is newer than this build's.
+// ErrIncompatible when its messages have another schema than this build's.
 func LookupRun(ctx context.Context, c *Conn, run subjects.Run) (*subjects.RunRecord, error) {
+	r, _, err := lookupRun(ctx, c, run)
+	return r, err
+}
+
+// lookupRun also gives the record's revision in its bucket.
+func lookupRun(ctx context.Context, c *Conn, run subjects.Run) (*subjects.RunRecord, uint64, error) {
 	var r subjects.RunRecord
+	var revision uint64
 	err := inBucket(ctx, c, "look up run", subjects.RunsBucket, string(run), func(ctx context.Context, kv jetstream.KeyValue) error {
 		e, err := kv.Get(ctx, string(run))
 		if err != nil {
 			return err
 		}
+		revision = e.Revision()
 		return json.Unmarshal(e.Value(), &r)
 	})
 	if errors.Is(err, ErrNoStream) { // a bus without any run
 		err = &APIError{Op: "look up run", Subject: string(run), Kind: ErrNotFound, Description: "no run has been started on this bus"}
 	}
-	if err == nil && r.Schema > subjects.SchemaVersion {
+	if err == nil && r.Schema != subjects.SchemaVersion {
 		err = &APIError{Op: "look up run", Subject: string(run), Kind: ErrIncompatible, Description: fmt.Sprintf(
-			"its messages have schema %d, this build reads up to %d; use version %s or later", r.Schema, subjects.SchemaVersion, r.Version)}
+			"its messages have schema %d, this build's have %d; use the version that created it, %s", r.Schema, subjects.SchemaVersion, r.Version)}
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return &r, nil
+	return &r, revision, nil
 }
 
 // Runs lists the records of all runs, by name.

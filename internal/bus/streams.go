@@ -146,8 +146,10 @@ func DeleteRun(ctx context.Context, c *Conn, run subjects.Run) error {
 			return err
 		}
 	}
-	if err := deleteStream(ctx, c, bucketStream(run.EnginesBucket())); err != nil {
-		return err
+	for _, bucket := range []string{run.EnginesBucket(), run.KeysBucket()} {
+		if err := deleteStream(ctx, c, subjects.BucketStream(bucket)); err != nil {
+			return err
+		}
 	}
 	return removeKey(ctx, c, subjects.RunsBucket, string(run))
 }
