@@ -9,6 +9,11 @@ func DecodeTrajectory(b []byte) (*Trajectory, error) {
 	if err != nil {
 		return nil, err
 	}
+	return v.trajectory(), nil
+}
+
+// trajectory copies the view out of the message.
+func (v *BodyView) trajectory() *Trajectory {
 	t := &Trajectory{
 		Kind: v.Kind, Group: v.Group, Slot: v.Slot, Attempt: v.Attempt, Round: v.Round,
 		Environment: v.Environment, Task: append([]byte(nil), v.task...), Seed: v.seed,
@@ -19,7 +24,7 @@ func DecodeTrajectory(b []byte) (*Trajectory, error) {
 	for i := range v.Segments {
 		t.Segments = append(t.Segments, v.Segments[i].segment())
 	}
-	return t, nil
+	return t
 }
 
 func (s *SegmentView) segment() Segment {
