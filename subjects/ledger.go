@@ -13,6 +13,10 @@ type Entry struct {
 	// the last WEIGHTS sequence.
 	Rollouts uint64 `msgpack:"ro" json:"rollouts"`
 	Weights  uint64 `msgpack:"we" json:"weights"`
+	// Letters is the last DEADLETTER sequence folded before deciding: with the
+	// two above, At and the recipe, all that the decisions follow from. 0 in
+	// entries of versions that did not say.
+	Letters uint64 `msgpack:"dl,omitempty" json:"letters,omitempty"`
 	// Low is the first ROLLOUTS sequence that a fold from this entry's snapshot
 	// needs: no group that is open or waits for its batch lies below it.
 	Low uint64 `msgpack:"low" json:"low"`
@@ -28,9 +32,29 @@ type Entry struct {
 	Verdicts []Verdict    `msgpack:"ver,omitempty" json:"verdicts,omitempty"`
 	Batches  []Batch      `msgpack:"bat,omitempty" json:"batches,omitempty"`
 	Evals    []EvalResult `msgpack:"ev,omitempty" json:"evaluations,omitempty"`
-	// End, when set, is the last thing the ledger of a run says, and why.
-	End string `msgpack:"end,omitempty" json:"end,omitempty"`
+	// End, when set, is the last thing the ledger of a run says: why it ended, one
+	// of the words below. EndText is the sentence for people, where there is more to say.
+	End     string `msgpack:"end,omitempty" json:"end,omitempty"`
+	EndText string `msgpack:"endt,omitempty" json:"end_text,omitempty"`
 }
+
+// Why a run ended. The first two are what it was for; the rest are failures,
+// which end a run only where its recipe says that a stall may (watchdog.end_after),
+// but for an empty dataset and what a user cancels.
+const (
+	EndComplete     = "complete"      // its last step is trained and evaluated
+	EndDataset      = "dataset_ended" // the dataset ended, and all of it that makes a batch is trained
+	EndEmptyDataset = "empty_dataset" // there is nothing to play
+	EndAllStale     = "all_stale"     // every group was too old for its batch
+	EndAllFiltered  = "all_filtered"  // every group was dropped
+	EndNoProducers  = "no_producers"  // nobody plays
+	EndEngineGone   = "engine_gone"   // no engine serves
+	EndDiskFull     = "disk_full"     // there is no room for what is produced or decided
+	EndCancelled    = "cancelled"     // somebody said so
+)
+
+// Achieved reports whether a run that ended for this reason did what it was for.
+func Achieved(end string) bool { return end == EndComplete || end == EndDataset }
 
 // Issue opens Count groups from ordinal First on (training), or the evaluation
 // round Round. Their tasks follow from the recipe alone.

@@ -38,28 +38,12 @@ func (b *bundle) view(i, vocab int) (*subjects.BodyView, error) {
 	if b.views[i] != nil {
 		return b.views[i], nil
 	}
-	v, err := subjects.ViewBody(b.Body(i))
-	if err == nil {
-		err = v.Check(vocab)
-	}
-	if err == nil {
-		err = agree(&b.Items[i].Entry, &v)
-	}
+	v, err := subjects.Inspect(b.Body(i), &b.Items[i].Entry, vocab)
 	if err != nil {
 		return nil, err
 	}
 	b.views[i] = &v
 	return &v, nil
-}
-
-// agree wants the index entry to say what the body says: grouping trusted it.
-func agree(e *subjects.IndexEntry, v *subjects.BodyView) error {
-	claimed, found := *e, v.Index()
-	claimed.Offset, claimed.Length, claimed.Checksum = 0, 0, 0
-	if claimed != found {
-		return fmt.Errorf("%w: its index entry says %q, its body %q", subjects.ErrMalformed, claimed.String(), found.String())
-	}
-	return nil
 }
 
 // viewBytes is about what a validated body takes beside its bytes.

@@ -220,7 +220,7 @@ func (s *session) settle(ctx context.Context) error {
 
 // effect makes an entry durable, and only then has its tasks played.
 func (s *session) effect(ctx context.Context, e *subjects.Entry) error {
-	e.Writer = s.cfg.Writer
+	e.Writer, e.Letters = s.cfg.Writer, s.letters
 	data, err := subjects.EncodeMessage(e)
 	if err == nil && len(e.State) > 0 && int64(len(data)) > s.cfg.Conn.MaxPayload()-headroom {
 		s.core.DropState(e)
