@@ -11,6 +11,8 @@ type Gauges struct {
 	Values   map[string]float64 `msgpack:"m" json:"values"`
 	// Text is a sentence for people: a phase, a stall.
 	Text string `msgpack:"text,omitempty" json:"text,omitempty"`
+	// Leases, in every fifth report of a producer, are the oldest tasks it holds.
+	Leases []HeldLease `msgpack:"held,omitempty" json:"held,omitempty"`
 }
 
 // Headers of DEADLETTER messages, whose body is the original bytes.

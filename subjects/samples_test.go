@@ -119,5 +119,10 @@ func messages() map[string]any {
 			PauseSeconds: 0.25, LoadSeconds: 0.5, VerifySeconds: 0.125, ResumeSeconds: 0.0625, At: 7},
 		"gauges": &Gauges{V: 1, Role: "produce", Instance: "p-a1", At: 7,
 			Values: map[string]float64{"live_episodes": 4000, "tokens_per_s": 12345.5}, Text: "waiting for an engine"},
+		"holding": &Gauges{V: 1, Role: "produce", Instance: "p-a1", At: 7, Values: map[string]float64{"leases_held": 2},
+			Leases: []HeldLease{{Task: "t41/0/0", Age: 95.5}, {Task: "e30-7/1/2", Age: 0.25}}},
+		"stall": &Stall{V: 1, Stage: StageProducer, Code: SlotsLeased, Text: "3 slots of group t41, leased to producer p-a1, last heartbeat 95 s ago",
+			Since: 7, At: 95_000_000_007},
+		"end": &Entry{V: 1, At: 9, Writer: "grouper-7", Rollouts: 1000, Weights: 20, Low: 900, End: EndNoProducers, EndText: "no producer is connected"},
 	}
 }
