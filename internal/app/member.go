@@ -92,8 +92,8 @@ func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.
 }
 
 // ensureRun makes a run on a bus, unless it is there with the same recipe.
-func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe) error {
-	if err := bus.EnsureStreams(ctx, c, run, subjects.StreamOptions{}); err != nil {
+func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe, replicas int) error {
+	if err := bus.EnsureStreams(ctx, c, run, subjects.StreamOptions{Replicas: replicas}); err != nil {
 		return err
 	}
 	want, err := newRecord(run, r)
@@ -111,12 +111,18 @@ func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Rec
 	return err
 }
 
+// errNoRun: the bus has no run of that name.
+var errNoRun = errors.New("no run")
+
 // join reads the run's record. A process needs a connection and the run's name
 // for it, and nothing else.
 func join(ctx context.Context, c *bus.Conn, run subjects.Run, log zerolog.Logger) (*member, error) {
 	record, err := bus.LookupRun(ctx, c, run)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil, fmt.Errorf("no run %s on this bus: `headrace runs` lists what there is, `headrace group --recipe` makes one", run)
+		return nil, fmt.Errorf("%w %s on this bus: `headrace runs` lists what there is, `headrace runs create` makes one", errNoRun, run)
+	}
+	if errors.Is(err, bus.ErrIncompatible) {
+		return nil, fmt.Errorf("%w (this is %s)", err, BuildInfo().Version)
 	}
 	if err != nil {
 		return nil, err

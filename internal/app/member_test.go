@@ -15,7 +15,7 @@ func TestEnsureRun_TakesTheSameRecipeAgainAndNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Seed = seed
-		if err := ensureRun(t.Context(), m.conn, m.run, r); !errors.Is(err, want) {
+		if err := ensureRun(t.Context(), m.conn, m.run, r, 0); !errors.Is(err, want) {
 			t.Errorf("seed %d: %v, want %v", seed, err, want)
 		}
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -18,7 +19,10 @@ type Join struct {
 	// Recipe, when set, is the file or folder of the recipe that the run is
 	// made of if the bus has none of that name.
 	Recipe string
-	Log    zerolog.Logger
+	// Wait is how long a bus that does not answer yet, or has no such run yet,
+	// is asked again: the parts of a fleet start in any order.
+	Wait time.Duration
+	Log  zerolog.Logger
 }
 
 // with connects, reads the run's record and hands both to fn.
@@ -33,24 +37,78 @@ func (j Join) with(ctx context.Context, role string, fn func(*member) error) err
 			return err
 		}
 	}
-	options := j.Bus
-	options.Name, options.Log = "headrace "+role+" "+string(j.Run), j.Log
-	conn, err := bus.Connect(ctx, options)
+	conn, err := j.connect(ctx, role)
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // what was to be durable is acknowledged by now
 	if r != nil {
-		if err := ensureRun(ctx, conn, j.Run, r); err != nil {
+		if err := ensureRun(ctx, conn, j.Run, r, 0); err != nil {
 			return err
 		}
 	}
-	m, err := join(ctx, conn, j.Run, j.Log)
+	var m *member
+	err = j.patiently(ctx, "the bus has no such run yet, waiting for it", errNoRun, func() error {
+		m, err = join(ctx, conn, j.Run, j.Log)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	j.Log.Info().Str("run", string(j.Run)).Str("role", role).Msg("joined")
 	return fn(m)
+}
+
+// connect waits for a bus that does not answer yet.
+func (j Join) connect(ctx context.Context, role string) (conn *bus.Conn, err error) {
+	options := j.Bus
+	options.Name, options.Log = "headrace "+role+" "+string(j.Run), j.Log
+	err = j.patiently(ctx, "the bus does not answer yet, waiting for it", bus.ErrUnreachable, func() error {
+		conn, err = bus.Connect(ctx, options)
+		return err
+	})
+	return conn, err
+}
+
+// askAgain is the pause between two looks for a bus or a run.
+const askAgain = 500 * time.Millisecond
+
+// patiently tries again while the error is the one that time may heal.
+func (j Join) patiently(ctx context.Context, what string, heals error, try func() error) error {
+	deadline := time.Now().Add(j.Wait)
+	for first := true; ; first = false {
+		err := try()
+		if !errors.Is(err, heals) || time.Now().After(deadline) {
+			return err
+		}
+		if first {
+			j.Log.Info().Str("run", string(j.Run)).Dur("for", j.Wait).Msg(what)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// CreateRun makes a run of a recipe: streams, buckets, keys and the record.
+// The other roles then need a URL, the run's name and credentials. A run that
+// is there with the same recipe is left as it is.
+func CreateRun(ctx context.Context, j Join, replicas int) error {
+	r, err := loadRecipe(j.Recipe, nil)
+	if err != nil {
+		return err
+	}
+	if err := j.Run.Validate(); err != nil {
+		return err
+	}
+	conn, err := j.connect(ctx, "runs create")
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // what was to be durable is acknowledged by now
+	return ensureRun(ctx, conn, j.Run, r, replicas)
 }
 
 // Produce plays a run's tasks until ctx or the run ends.
@@ -60,50 +118,30 @@ func Produce(ctx context.Context, j Join, o ProduceOptions) error {
 	})
 }
 
-// untilEnd runs a role until it returns, or ends it when the run has ended. A
-// role that may not read the ledger goes on until it is told to stop.
+// untilEnd runs a role until it returns, or ends it when the run has ended.
 func (m *member) untilEnd(ctx context.Context, role func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if err := m.awaitEnd(ctx); err == nil {
-			m.log.Info().Str("run", string(m.run)).Msg("the run has ended")
+		if reason, err := bus.AwaitRunEnd(ctx, m.conn, m.run); err == nil {
+			m.log.Info().Str("run", string(m.run)).Str("reason", reason).Msg("the run has ended")
 			cancel()
 		} else if ctx.Err() == nil {
-			m.log.Debug().Err(err).Msg("the end of the run will not be noticed")
+			m.log.Warn().Err(err).Msg("the end of the run will not be noticed")
 		}
 	}()
 	defer func() { cancel(); <-watched }()
 	return role(ctx)
 }
 
-// awaitEnd returns nil when the ledger says that the run has ended.
-func (m *member) awaitEnd(ctx context.Context) error {
-	state, err := bus.StreamState(ctx, m.conn, m.run, subjects.Ledger)
-	if err != nil {
-		return err
-	}
-	err = bus.Follow(ctx, m.conn, m.run.StreamName(subjects.Ledger), m.run.Filter(subjects.Ledger), max(1, state.LastSeq), func(msg *bus.Msg) error {
-		var e subjects.Entry
-		if subjects.DecodeMessage(msg.Data, &e) == nil && e.End != "" {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
-// Group is a run's grouper until ctx ends. Several may run: one decides, the
-// others stand by.
+// Group is a run's grouper until ctx or the run ends. Several may run: one
+// decides, the others stand by.
 func Group(ctx context.Context, j Join, writer string) error {
 	return j.with(ctx, "group", func(m *member) error { return m.group(ctx, writer) })
 }
 
-// Bridge feeds a trainer until ctx ends.
+// Bridge feeds a trainer until ctx ends, or the run has and the trainer knows.
 func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
 	o.Weights, o.Checkpoints, o.Demos = absolute(o.Weights), absolute(o.Checkpoints), absolute(o.Demos)
 	return j.with(ctx, "bridge", func(m *member) error {
@@ -117,11 +155,14 @@ func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
 				return err
 			}
 		}
-		return m.bridge(ctx, o)
+		return m.bridgeUntilEnd(ctx, o)
 	})
 }
 
-// Engine keeps one inference engine at the run's newest weights until ctx ends.
+// Engine keeps one inference engine at the run's newest weights until ctx or
+// the run ends.
 func Engine(ctx context.Context, j Join, o EngineOptions) error {
-	return j.with(ctx, "engine", func(m *member) error { return m.engine(ctx, o) })
+	return j.with(ctx, "engine", func(m *member) error {
+		return m.untilEnd(ctx, func(ctx context.Context) error { return m.engine(ctx, o) })
+	})
 }

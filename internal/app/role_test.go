@@ -10,17 +10,17 @@ import (
 
 func TestUntilEnd_EndsARoleWithTheRun(t *testing.T) {
 	m, ctx := newMember(t, malformedRecipe), limited(t)
-	var head uint64
-	for _, e := range []subjects.Entry{{Low: 1}, {End: "complete"}} {
-		data, err := subjects.EncodeMessage(&e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if head, err = bus.Append(ctx, m.conn, m.run.LedgerSubject(), nil, data, head); err != nil {
-			t.Fatal(err)
-		}
+	data, err := subjects.EncodeMessage(&subjects.Entry{Low: 1, End: "complete"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	err := m.untilEnd(ctx, func(role context.Context) error {
+	if _, err := bus.Append(ctx, m.conn, m.run.LedgerSubject(), nil, data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.lastWord(ctx); err != nil {
+		t.Fatal(err)
+	}
+	err = m.untilEnd(ctx, func(role context.Context) error {
 		<-role.Done()
 		return nil
 	})

@@ -146,11 +146,15 @@ func (m *member) group(ctx context.Context, writer string) error {
 		mix[i] = data
 	}
 	s := &m.recipe.Sampling
-	return group.Run(ctx, group.Config{
+	err = group.Run(ctx, group.Config{
 		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Dataset: data, Environment: m.plays[0].Name, Mix: mix,
 		Sampling: subjects.Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK, MaxNewTokens: s.MaxNewTokens, Seed: uint64(m.recipe.Seed)},
 		Writer:   writer, Log: m.log,
 	})
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	return m.lastWord(ctx)
 }
 
 // BridgeOptions are what a bridge is told beside the run.
@@ -161,6 +165,8 @@ type BridgeOptions struct {
 	Demos       string
 	Model       string // folder to write the reference model's config.json in; empty: none
 	Token       string // what a trainer over TCP must show
+
+	onEvent func(trainerbridge.Event)
 }
 
 func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
@@ -183,7 +189,7 @@ func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
 	return trainerbridge.Run(ctx, trainerbridge.Config{
 		Conn: m.conn, Run: m.run, Listen: o.Listen, Layout: m.recipe.Bridge, Vocab: m.tok.VocabSize(),
 		Trainer: trainerJSON, Model: modelJSON, Paths: paths, MaxSteps: subjects.Step(m.recipe.Trainer.Steps),
-		Token: o.Token, Inspect: true, Log: m.log,
+		Token: o.Token, Inspect: true, Log: m.log, OnEvent: o.onEvent,
 	})
 }
 

@@ -38,6 +38,7 @@ func newPlace(t *testing.T) *place {
 		t.Setenv(v, "")
 	}
 	t.Setenv("XDG_CONFIG_HOME", dir) // no context of the nats CLI
+	t.Setenv("HEADRACE_WAIT", "0s")
 	return p
 }
 

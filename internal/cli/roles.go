@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +15,9 @@ import (
 
 // joinFlags are the flags of every command that finds a run on a bus.
 type joinFlags struct {
-	bus bus.Options
-	run string
+	bus  bus.Options
+	run  string
+	wait time.Duration
 }
 
 func (j *joinFlags) busFlags(c *cobra.Command) {
@@ -29,6 +31,11 @@ func (j *joinFlags) busFlags(c *cobra.Command) {
 func (j *joinFlags) flags(c *cobra.Command) {
 	j.busFlags(c)
 	c.Flags().StringVar(&j.run, "run", os.Getenv("HEADRACE_RUN"), "name of the run")
+	j.waitFlag(c)
+}
+
+func (j *joinFlags) waitFlag(c *cobra.Command) {
+	c.Flags().DurationVar(&j.wait, "wait", envDuration("HEADRACE_WAIT", 5*time.Second), "how long to wait for a bus that does not answer yet, or for the run to be made (HEADRACE_WAIT)")
 }
 
 func (j *joinFlags) join(e *env) (app.Join, error) {
@@ -38,7 +45,15 @@ func (j *joinFlags) join(e *env) (app.Join, error) {
 	if err := validRun(j.run); err != nil {
 		return app.Join{}, err
 	}
-	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Log: e.log}, nil
+	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Log: e.log}, nil
+}
+
+// envDuration is a duration from the environment; one that cannot be read is as good as none.
+func envDuration(name string, otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(name)); err == nil {
+		return d
+	}
+	return otherwise
 }
 
 func validRun(name string) error {

@@ -50,6 +50,7 @@ func newRuns(e *env) *cobra.Command {
 		},
 	}
 	f.flags(c)
+	c.AddCommand(newRunsCreate(e))
 	return c
 }
 
