@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,7 +23,9 @@ type Join struct {
 	// Wait is how long a bus that does not answer yet, or has no such run yet,
 	// is asked again: the parts of a fleet start in any order.
 	Wait time.Duration
-	Log  zerolog.Logger
+	// Health, when set, is a file that is renewed while the bus answers.
+	Health string
+	Log    zerolog.Logger
 }
 
 // with connects, reads the run's record and hands both to fn.
@@ -42,6 +45,9 @@ func (j Join) with(ctx context.Context, role string, fn func(*member) error) err
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // what was to be durable is acknowledged by now
+	if j.Health != "" {
+		defer heartbeat(conn, j.Health, j.Log)()
+	}
 	if r != nil {
 		if err := ensureRun(ctx, conn, j.Run, r, 0); err != nil {
 			return err
@@ -155,14 +161,34 @@ func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
 				return err
 			}
 		}
-		return m.bridgeUntilEnd(ctx, o)
+		if len(o.Trainer.Args) == 0 {
+			return m.bridgeUntilEnd(ctx, o)
+		}
+		trainer := o.Trainer.child("trainer", m.log, "HEADRACE_FEED="+o.Listen[0], "HEADRACE_CHECKPOINTS="+o.Checkpoints)
+		return withTrainer(ctx, trainer, func(ctx context.Context) error { return m.bridgeUntilEnd(ctx, o) })
 	})
 }
 
 // Engine keeps one inference engine at the run's newest weights until ctx or
 // the run ends.
 func Engine(ctx context.Context, j Join, o EngineOptions) error {
-	return j.with(ctx, "engine", func(m *member) error {
-		return m.untilEnd(ctx, func(ctx context.Context) error { return m.engine(ctx, o) })
+	o.Model = absolute(o.Model)
+	return j.with(ctx, "engine", func(m *member) (err error) {
+		if o.URL, err = reachable(m.conn, o.URL); err != nil {
+			return err
+		}
+		if o.Model != "" {
+			if err := m.writeModel(o.Model); err != nil {
+				return err
+			}
+		}
+		sidecar := func(ctx context.Context) error {
+			return m.untilEnd(ctx, func(ctx context.Context) error { return m.engine(ctx, o) })
+		}
+		if len(o.Engine.Args) == 0 {
+			return sidecar(ctx)
+		}
+		engine := o.Engine.child("engine", m.log, "HEADRACE_MODEL="+o.Model, fmt.Sprintf("HEADRACE_SLOTS=%d", m.recipe.Engine.Slots))
+		return withEngine(ctx, engine, sidecar)
 	})
 }

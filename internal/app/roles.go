@@ -165,6 +165,9 @@ type BridgeOptions struct {
 	Demos       string
 	Model       string // folder to write the reference model's config.json in; empty: none
 	Token       string // what a trainer over TCP must show
+	// Trainer runs under the bridge, with HEADRACE_FEED (the first of Listen)
+	// and HEADRACE_CHECKPOINTS in its environment.
+	Trainer Companion
 
 	onEvent func(trainerbridge.Event)
 }
@@ -195,8 +198,12 @@ func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
 
 // EngineOptions are what a sidecar is told beside the run.
 type EngineOptions struct {
-	Name string // in the run's registry
-	URL  string // of the engine
+	Name  string // in the run's registry
+	URL   string // of the engine; the host "auto" is the address that the bus knows this machine by
+	Model string // folder to write the reference model's config.json in; empty: none
+	// Engine runs under its sidecar, with HEADRACE_MODEL (Model) and
+	// HEADRACE_SLOTS (the recipe's engine.slots) in its environment.
+	Engine Companion
 }
 
 func (m *member) engine(ctx context.Context, o EngineOptions) error {

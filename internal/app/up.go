@@ -243,7 +243,7 @@ func (u *up) startRoles(ctx context.Context) error {
 const childRestarts = 5
 
 func (u *up) child(name string, args ...string) *child {
-	return &child{name: name, python: u.python, args: args, dir: u.dir.logs(), log: u.log, restarts: childRestarts,
+	return &child{name: name, program: u.python, args: args, dir: u.dir.logs(), log: u.log, restarts: childRestarts,
 		env: []string{"PYTHONUNBUFFERED=1"}}
 }
 

@@ -45,7 +45,7 @@ func (j *joinFlags) join(e *env) (app.Join, error) {
 	if err := validRun(j.run); err != nil {
 		return app.Join{}, err
 	}
-	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Log: e.log}, nil
+	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Health: healthFile(), Log: e.log}, nil
 }
 
 // envDuration is a duration from the environment; one that cannot be read is as good as none.
@@ -123,14 +123,20 @@ func newBridge(e *env) *cobra.Command {
 	var j joinFlags
 	var o app.BridgeOptions
 	c := &cobra.Command{
-		Use: "bridge", Short: "Feed a run's batches to a trainer", Args: exactArgs(0, "no argument"),
+		Use: "bridge [flags] [-- TRAINER ARGS...]", Short: "Feed a run's batches to a trainer", Args: afterDash,
 		Long: `Feed a run's batches to a trainer, over a Unix socket with shared memory or over TCP.
-A trainer that comes over TCP must show the token in HEADRACE_FEED_TOKEN, if it is set.`,
-		RunE: func(c *cobra.Command, _ []string) error {
+A trainer that comes over TCP must show the token in HEADRACE_FEED_TOKEN, if it is set.
+
+A trainer named after -- is started, started again when it dies, and ends with
+the bridge. It finds the feed in HEADRACE_FEED and the folder of its checkpoints
+in HEADRACE_CHECKPOINTS.`,
+		Example: "  headrace bridge --run lake -- python -m headrace.trainer --exit-with-parent",
+		RunE: func(c *cobra.Command, args []string) error {
 			join, err := j.join(e)
 			if err != nil {
 				return err
 			}
+			o.Trainer = app.Companion{Args: args, Output: e.err}
 			o.Token = os.Getenv("HEADRACE_FEED_TOKEN")
 			return app.Bridge(c.Context(), join, o)
 		},
@@ -149,17 +155,33 @@ func newEngine(e *env) *cobra.Command {
 	var j joinFlags
 	var o app.EngineOptions
 	c := &cobra.Command{
-		Use: "engine", Short: "Stand beside an inference engine: load every new version of the weights into it", Args: exactArgs(0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
+		Use: "engine [flags] [-- ENGINE ARGS...]", Short: "Stand beside an inference engine: load every new version of the weights into it", Args: afterDash,
+		Long: `Stand beside an inference engine: load every new version of the weights into it.
+
+An engine named after -- is started, started again when it dies, and ends with
+its sidecar. It finds the folder of --model in HEADRACE_MODEL and how many
+sequences the recipe wants it to hold in HEADRACE_SLOTS.`,
+		Example: "  headrace engine --run lake --model model -- python -m headrace.engine --exit-with-parent",
+		RunE: func(c *cobra.Command, args []string) error {
 			join, err := j.join(e)
 			if err != nil {
 				return err
 			}
+			o.Engine = app.Companion{Args: args, Output: e.err}
 			return app.Engine(c.Context(), join, o)
 		},
 	}
 	j.flags(c)
 	c.Flags().StringVar(&o.Name, "name", instance("engine"), "name of the engine in the run's registry")
-	c.Flags().StringVar(&o.URL, "engine-url", "http://127.0.0.1:30000", "where the engine serves SGLang's API, as producers reach it")
+	c.Flags().StringVar(&o.URL, "engine-url", "http://127.0.0.1:30000", "where the engine serves SGLang's API, as producers reach it; the host \"auto\" is this machine's address as the bus sees it")
+	c.Flags().StringVar(&o.Model, "model", "", "folder to write the reference model's config.json in, for python -m headrace.engine")
 	return c
+}
+
+// afterDash takes a command after "--" and no other argument.
+func afterDash(c *cobra.Command, args []string) error {
+	if dash := c.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes a command after -- and no other argument (see `%s --help`)", c.CommandPath(), c.CommandPath())}
+	}
+	return nil
 }

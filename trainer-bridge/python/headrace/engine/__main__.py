@@ -23,18 +23,27 @@ log = logging.getLogger("headrace.engine")
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     p = argparse.ArgumentParser(prog="python -m headrace.engine", description=__doc__)
+    model = os.environ.get("HEADRACE_MODEL")
     p.add_argument(
         "--model-path",
-        required=True,
+        required=not model,
+        default=model,
         type=Path,
         metavar="DIR",
-        help="folder with config.json; weights there are served from the start",
+        help="folder with config.json (default: HEADRACE_MODEL, which headrace engine sets); "
+        "weights there are served from the start",
     )
     p.add_argument("--weight-version", default="default", help="version of the weights found there")
     p.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
     p.add_argument("--port", type=int, default=30000, help="port; 0 takes a free one")
     p.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to")
-    p.add_argument("--slots", type=int, default=256, help="sequences kept in the cache")
+    slots = os.environ.get("HEADRACE_SLOTS", "256")
+    p.add_argument(
+        "--slots",
+        type=int,
+        default=slots,
+        help="sequences kept in the cache (default: HEADRACE_SLOTS, or 256)",
+    )
     p.add_argument("--context", type=int, help="tokens of prompt and completion (default: model's)")
     p.add_argument("--chunk", type=int, default=48, help="prompt tokens per device call")
     p.add_argument("--device-steps", type=int, default=8, help="tokens sampled per device call")

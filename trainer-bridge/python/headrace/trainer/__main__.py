@@ -48,7 +48,14 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(prog="python -m headrace.trainer", description=__doc__)
-    p.add_argument("--feed", required=True, metavar="ADDRESS", help="unix:/path or tcp:host:port")
+    feed = os.environ.get("HEADRACE_FEED")
+    p.add_argument(
+        "--feed",
+        required=not feed,
+        default=feed,
+        metavar="ADDRESS",
+        help="unix:/path or tcp:host:port (default: HEADRACE_FEED, which headrace bridge sets)",
+    )
     p.add_argument(
         "--checkpoints",
         metavar="DIR",
