@@ -45,22 +45,6 @@ func (c *Core) dropStale(e *subjects.Entry, step subjects.Step, now int64) {
 	}
 }
 
-// cancelRest closes everything when the last batch is cut.
-func (c *Core) cancelRest(e *subjects.Entry, now int64) {
-	for len(c.kept) > 0 {
-		c.dropKept(e, c.kept[0], subjects.Cancelled, now)
-	}
-	groups := make([]*group, 0, len(c.open))
-	for _, g := range c.open {
-		groups = append(groups, g)
-	}
-	slices.SortFunc(groups, byOrder)
-	for _, g := range groups {
-		e.Verdicts = append(e.Verdicts, c.verdict(g, subjects.Cancelled, now))
-		_ = c.applyVerdict(&e.Verdicts[len(e.Verdicts)-1])
-	}
-}
-
 // dropRemainder drops the groups too few for a batch when the dataset has ended.
 func (c *Core) dropRemainder(e *subjects.Entry, now int64) {
 	for c.cfg.Remainder == PolicyDrop && c.drained() && len(c.kept) > 0 {

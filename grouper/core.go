@@ -30,6 +30,7 @@ type Core struct {
 	lastStep  subjects.Step // newest batch cut
 	lastRound subjects.Step // newest evaluation issued, -1 before the first
 	ended     string
+	ending    *ending // how it is to end, if somebody said so
 
 	order    uint64   // groups and rounds opened so far
 	next     []uint64 // next task of each environment

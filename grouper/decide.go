@@ -27,6 +27,20 @@ func (c *Core) Decide(now int64) *subjects.Entry {
 	}
 	now = max(now, c.now)
 	e := &subjects.Entry{V: subjects.SchemaVersion, At: now, Rollouts: c.rollouts, Weights: c.weights}
+	if c.decide(e, now); items(e) == 0 {
+		return nil
+	}
+	c.now = now
+	c.seal(e)
+	return e
+}
+
+// decide fills in an entry.
+func (c *Core) decide(e *subjects.Entry, now int64) {
+	if c.ending != nil {
+		c.conclude(e, now)
+		return
+	}
 	c.closeGroups(e, now)
 	c.closeRounds(e, now)
 	c.cutBatches(e, now)
@@ -34,12 +48,6 @@ func (c *Core) Decide(now int64) *subjects.Entry {
 	c.openRounds(e, now)
 	c.openGroups(e, now)
 	c.finish(e)
-	if items(e) == 0 {
-		return nil
-	}
-	c.now = now
-	c.seal(e)
-	return e
 }
 
 // items counts an entry's decisions by what they cost to replay.
@@ -50,21 +58,6 @@ func items(e *subjects.Entry) int {
 	}
 	return n
 }
-
-// finish ends the run when its last step is trained and evaluated.
-func (c *Core) finish(e *subjects.Entry) {
-	last, known := c.final()
-	if !known || c.trainer.committed < last || len(c.rounds) > 0 || (c.cfg.Evaluation.Every > 0 && c.lastRound < last) {
-		return
-	}
-	e.End = "epochs"
-	if c.cfg.Steps > 0 && int64(last) >= c.cfg.Steps {
-		e.End = "complete"
-	}
-	c.applyEnd(e.End)
-}
-
-func (c *Core) applyEnd(why string) { c.ended = why }
 
 // seal fills in what an entry says of the log, and adds the state when there
 // is much to replay since the last one.

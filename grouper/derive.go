@@ -17,6 +17,9 @@ import (
 func (c *Core) Derive(e *subjects.Entry) *subjects.Entry {
 	c.inspected = max(c.inspected, c.looksTo(e))
 	c.since = math.MinInt32 // a state is compared by its own bytes, not made again
+	if e.EndText != "" {
+		c.Finish(e.End, e.EndText)
+	}
 	out := c.Decide(e.At)
 	if out == nil {
 		return nil

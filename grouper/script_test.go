@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "accept what the scripts print")
 //
 //	roll GROUP SLOT REWARD [status] [a=ATTEMPT] [v=VERSION] [t=TOKENS] [env=NAME] [r=ROUND]; ...   one message
 //	commit|resumed|version|ack N [INCARNATION]      inspected SEQ|all      reject SEQ INDEX|all
-//	tick DURATION      crash      view      supply N ...
+//	tick DURATION      crash      view      finish REASON [TEXT]      supply N ...
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -146,6 +146,8 @@ func (w *world) command(line string) {
 			w.t.Fatal(err)
 		}
 		w.now += int64(d)
+	case "finish":
+		w.core.Finish(f[1], strings.Join(f[2:], " "))
 	case "crash":
 		w.crash()
 	case "roll":

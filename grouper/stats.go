@@ -1,10 +1,6 @@
 package grouper
 
-import (
-	"fmt"
-
-	"github.com/headrace/headrace/subjects"
-)
+import "github.com/headrace/headrace/subjects"
 
 // Reason is why a trajectory was not trained on.
 type Reason string
@@ -20,6 +16,7 @@ const (
 	ReasonUnknown   Reason = "unknown"   // no such group or slot
 	ReasonSurplus   Reason = "surplus"   // beyond the first GroupSize
 	ReasonOverlong  Reason = "overlong"
+	ReasonForged    Reason = "forged" // of a message that the gate refused, whatever it claims to be
 )
 
 func reasonOf(s subjects.Status) Reason {
@@ -70,7 +67,8 @@ type View struct {
 	Committed subjects.Step
 	NextStep  subjects.Step // of the next batch
 	Oldest    int64         // when the oldest open group began to be played, 0: none
-	// Waiting says in words what the next decision waits for.
+	// Next is what the next decision waits for, Waiting the same in words.
+	Next    Outlook
 	Waiting string
 	// Untouched reports that tasks are out and none of the open groups has a
 	// trajectory; since Opened, when the newest of them was issued.
@@ -103,38 +101,7 @@ func (c *Core) View(now int64) View {
 		v.Untouched = v.Untouched && r.first == 0
 		v.Opened = max(v.Opened, r.opened)
 	}
-	v.Waiting = c.waitsFor(oldest, now)
+	v.Next = c.outlook(oldest, now)
+	v.Waiting = v.Next.String()
 	return v
-}
-
-func (c *Core) waitsFor(oldest *group, now int64) string {
-	switch last, known := c.final(); {
-	case c.ended != "":
-		return "nothing: the run has ended (" + c.ended + ")"
-	case known && c.trainer.committed < last:
-		return fmt.Sprintf("the trainer's commit of step %d", c.trainer.committed+1)
-	case *c.cfg.Inspect && c.uninspected():
-		return "inspection"
-	case int64(c.lastStep) >= int64(c.trainer.committed)+1+int64(*c.cfg.MaxStaleness):
-		return fmt.Sprintf("the trainer's commit of step %d", c.trainer.committed+1)
-	case oldest != nil && c.external():
-		return fmt.Sprintf("%d more of group %s", max(0, c.cfg.GroupSize-len(oldest.members)), oldest.id)
-	case oldest != nil:
-		return fmt.Sprintf("%d slots of group %s", oldest.pending, oldest.id)
-	case len(c.rounds) > 0:
-		return fmt.Sprintf("%d episodes of the evaluation at step %d", c.rounds[0].pending, c.rounds[0].step)
-	case !c.external() && c.behind(now):
-		return fmt.Sprintf("an engine to serve version %d", c.trainer.committed)
-	}
-	return "trajectories"
-}
-
-// uninspected reports whether a group could close but for the inspection.
-func (c *Core) uninspected() bool {
-	for g := range c.ready {
-		if c.full(g) && c.newest(g) > c.inspected {
-			return true
-		}
-	}
-	return false
 }

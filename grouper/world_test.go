@@ -213,7 +213,7 @@ func (w *world) print(e *subjects.Entry) {
 		p("issue %s %d+%d round %d at step %d", i.Kind, i.First, i.Count, i.Round, i.Step)
 	}
 	if e.End != "" {
-		p("end: %s", e.End)
+		p("end: %s", strings.TrimSuffix(e.End+"; "+e.EndText, "; "))
 	}
 }
 
