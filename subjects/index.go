@@ -47,6 +47,9 @@ type IndexEntry struct {
 	Offset, Length int
 	// Checksum is the CRC-32C of the body.
 	Checksum uint32
+	// Token is the [LeaseToken] of the task it fills; empty where groups come
+	// from outside. It is no part of the body.
+	Token string
 }
 
 // ErrIndex is wrapped by every error of [ParseIndex].
@@ -104,7 +107,11 @@ func (e *IndexEntry) Append(b []byte) []byte {
 	str(e.Environment)
 	num(int64(e.Offset))
 	num(int64(e.Length))
-	return strconv.AppendUint(append(b, ' '), uint64(e.Checksum), 16)
+	b = strconv.AppendUint(append(b, ' '), uint64(e.Checksum), 16)
+	if e.Token != "" {
+		str(e.Token)
+	}
+	return b
 }
 
 // String is the text form of the entry.
@@ -128,7 +135,7 @@ func ParseIndex(s string) (IndexEntry, error) {
 		MaxVersion: PolicyVersion(p.num("max version", -1, math.MaxInt32)),
 		Greedy:     p.num("greedy", 0, 1) == 1, Environment: p.token("environment"),
 		Offset: int(p.num("offset", 0, math.MaxInt32)), Length: int(p.num("length", 0, math.MaxInt32)),
-		Checksum: p.hex("checksum"),
+		Checksum: p.hex("checksum"), Token: p.leaseToken(),
 	}
 	if p.err == nil {
 		p.err = e.check()
@@ -189,6 +196,9 @@ func (p *indexParser) token(name string) string {
 
 func (p *indexParser) num(name string, low, high int64) int64 {
 	s := p.str(name)
+	if p.err != nil {
+		return 0
+	}
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || v < low || v > high {
 		p.fail(name, s)
@@ -198,6 +208,9 @@ func (p *indexParser) num(name string, low, high int64) int64 {
 
 func (p *indexParser) float(name string) float64 {
 	s := p.str(name)
+	if p.err != nil {
+		return 0
+	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !usableReward(v) {
 		p.fail(name, s)
@@ -207,11 +220,23 @@ func (p *indexParser) float(name string) float64 {
 
 func (p *indexParser) hex(name string) uint32 {
 	s := p.str(name)
+	if p.err != nil {
+		return 0
+	}
 	v, err := strconv.ParseUint(s, 16, 32)
 	if err != nil {
 		p.fail(name, s)
 	}
 	return uint32(v)
+}
+
+// leaseToken is the optional last field. Whatever else stands there is from a
+// later version and ignored.
+func (p *indexParser) leaseToken() string {
+	if field, _, _ := strings.Cut(p.rest, " "); len(field) == leaseTokenLen && validToken(field) {
+		return field
+	}
+	return ""
 }
 
 // validToken is ValidToken without the regular expression: it runs for every

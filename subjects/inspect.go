@@ -23,7 +23,7 @@ func Inspect(body []byte, e *IndexEntry, vocab int) (BodyView, error) {
 // agrees wants the entry to say what the body says.
 func (e *IndexEntry) agrees(v *BodyView) error {
 	claimed, found := *e, v.Index()
-	claimed.Offset, claimed.Length, claimed.Checksum = 0, 0, 0
+	claimed.Offset, claimed.Length, claimed.Checksum, claimed.Token = 0, 0, 0, "" // the body's place and its lease
 	if claimed != found {
 		return fmt.Errorf("%w: its index entry says %q, its body %q", ErrMalformed, claimed.String(), found.String())
 	}

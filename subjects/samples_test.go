@@ -108,6 +108,8 @@ func messages() map[string]any {
 	return map[string]any{
 		"task": &Task{V: 1, Kind: Train, Group: "t17", Slot: 3, Attempt: 1, Environment: "frozenlake", Seed: -42,
 			Data: []byte(`{"size":4}`), Sampling: Sampling{Temperature: 1, MaxNewTokens: 16, Seed: 99}, Issued: 1_800_000_000_000_000_000},
+		"leased_task": &Task{V: 1, Kind: Eval, Group: "e30-7", Slot: 1, Attempt: 2, Round: 30, Environment: "frozenlake", Issued: 7,
+			Token: "qkIuU9Zl2w-_Ab3d"},
 		"entry": entry(),
 		"version": &VersionEvent{V: 1, Version: 12, Step: 12, Incarnation: 2, Dir: "/runs/a/weights/v12", Format: "safetensors",
 			Files: []File{{Name: "model.safetensors", Bytes: 1 << 33, SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}, At: 7},

@@ -19,6 +19,9 @@ type Task struct {
 	Sampling Sampling `msgpack:"sp" json:"sampling"`
 	// Issued is when the grouper issued it, Unix nanoseconds.
 	Issued int64 `msgpack:"at" json:"issued"`
+	// Token is the [LeaseToken]: the producer copies it into the index entry of
+	// the trajectory. Whoever can read it can fill the slot.
+	Token string `msgpack:"tk,omitempty" json:"token,omitempty"`
 }
 
 // ID names the trajectory this task is to become: group/slot/attempt.

@@ -110,6 +110,10 @@ type Trajectory struct {
 	Segments          []Segment
 	Turns             []Turn
 	Messages          []Message
+
+	// Token is the task's lease token. It goes into the index entry, never into
+	// the body.
+	Token string `json:"-"`
 }
 
 // ID names the trajectory: group/slot/attempt.
@@ -126,7 +130,7 @@ func (t *Trajectory) Index() IndexEntry {
 		Kind: t.Kind, Group: t.Group, Slot: t.Slot, Attempt: t.Attempt, Round: t.Round,
 		Status: t.Status, Reward: t.Reward, Environment: t.Environment,
 		Segments: len(t.Segments), Greedy: t.Sampling.Temperature == 0,
-		MinVersion: NoVersion, MaxVersion: NoVersion,
+		MinVersion: NoVersion, MaxVersion: NoVersion, Token: t.Token,
 	}
 	for i := range t.Segments {
 		s := &t.Segments[i]
