@@ -35,11 +35,15 @@ type Request struct {
 // Server is one engine. Fields may be set before requests come; methods are
 // safe at any time.
 type Server struct {
-	*httptest.Server
+	*httptest.Server // of Start; New has none
+	// Handler is the API, for a server of the caller's own.
+	Handler http.Handler
 	// Answer, when set, makes the answer of /generate: true says that it did.
 	Answer func(w http.ResponseWriter, r *http.Request, q Request) bool
 	// Tokens are sampled, up to the limit, before the stop id. Default {5, 6}.
 	Tokens []int32
+	// Sample, when set, samples instead; it may take its time.
+	Sample func(q Request) []int32
 	// FailUpdate, when set, is why weights are not taken.
 	FailUpdate string
 
@@ -56,6 +60,15 @@ type Server struct {
 
 // Start starts an engine that serves a version ("" none) until the test ends.
 func Start(t testing.TB, version string) *Server {
+	s := New(version)
+	s.Server = httptest.NewServer(s.Handler)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// New makes an engine that serves a version ("" none) wherever the caller
+// serves its Handler.
+func New(version string) *Server {
 	s := &Server{Tokens: []int32{5, 6}, version: version, resumed: make(chan struct{})}
 	close(s.resumed)
 	mux := http.NewServeMux()
@@ -67,7 +80,7 @@ func Start(t testing.TB, version string) *Server {
 	mux.HandleFunc("POST /flush_cache", s.flush)
 	mux.HandleFunc("GET /get_model_info", s.info)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]any{}) })
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.log = append(s.log, r.URL.Path)
 		down := s.down
@@ -77,8 +90,7 @@ func Start(t testing.TB, version string) *Server {
 			return
 		}
 		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
+	})
 	return s
 }
 
@@ -154,8 +166,12 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
+	tokens := s.Tokens
+	if s.Sample != nil {
+		tokens = s.Sample(q)
+	}
 	version, _ := s.State()
-	reply(w, 200, Good(q, s.Tokens, version))
+	reply(w, 200, Good(q, tokens, version))
 }
 
 // Good is a sound answer: tokens, then the stop id, cut to what was asked for.
