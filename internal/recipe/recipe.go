@@ -19,6 +19,7 @@ import (
 	"github.com/headrace/headrace/envs/builtin"
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/dataset"
+	"github.com/headrace/headrace/grouper/watchdog"
 	"github.com/headrace/headrace/producers/agents"
 	"github.com/headrace/headrace/trainer-bridge/layout"
 )
@@ -54,6 +55,8 @@ type Recipe struct {
 	Trainer Trainer `yaml:"trainer"`
 	// Engine is the reference inference engine.
 	Engine Engine `yaml:"engine"`
+	// Watchdog says when a run that stands still is reported, and when it ends.
+	Watchdog watchdog.Config `yaml:"watchdog"`
 	// Bus is the embedded server of `headrace up`.
 	Bus Bus `yaml:"bus"`
 }
@@ -220,6 +223,7 @@ func (r *Recipe) resolve(dir string) {
 	r.Grouper = r.Grouper.WithDefaults()
 	r.Dataset = r.Dataset.WithDefaults(r.Seed)
 	r.Bridge = r.Bridge.WithDefaults()
+	r.Watchdog = r.Watchdog.WithDefaults()
 	for _, path := range []*string{&r.Dataset.Path, &r.Dataset.EvalPath} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

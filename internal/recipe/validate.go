@@ -127,6 +127,9 @@ func (r *Recipe) validateParts() error {
 	} else if err != nil {
 		return err
 	}
+	if err := r.Watchdog.Validate(); errors.As(err, &g) {
+		return &FieldError{"watchdog." + g.Field, g.Msg}
+	}
 	if err := r.Dataset.Validate(evalTasks); errors.As(err, &d) {
 		return &FieldError{"dataset." + d.Field, d.Msg}
 	} else if err != nil {

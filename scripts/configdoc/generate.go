@@ -69,6 +69,7 @@ func defaults() *recipe.Recipe {
 	r.Grouper = r.Grouper.WithDefaults()
 	r.Dataset = r.Dataset.WithDefaults(0)
 	r.Bridge = r.Bridge.WithDefaults()
+	r.Watchdog = r.Watchdog.WithDefaults()
 	return r
 }
 
