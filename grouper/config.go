@@ -31,8 +31,10 @@ type Config struct {
 	// Default 2; 0: never.
 	SlotRetries *int `yaml:"slot_retries" json:"slot_retries"`
 	// SlotTimeout hands a slot out again when nothing came of it for this long,
-	// counted as GroupDeadline is. Leases of dead producers come back by
-	// themselves, sooner. Default 0: off.
+	// counted as GroupDeadline is, as the slot's next attempt: a producer that
+	// holds its lease for ever holds the slot no longer than this. Leases of dead
+	// producers come back by themselves, sooner. Default half of GroupDeadline;
+	// below it always.
 	SlotTimeout time.Duration `yaml:"slot_timeout" json:"slot_timeout"`
 
 	// ZeroVariance is what becomes of a group whose rewards are all equal, which
@@ -166,6 +168,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.MinGroupSize, c.GroupSize)
 	or(&c.GroupDeadline, 10*time.Minute)
 	orPtr(&c.SlotRetries, 2)
+	or(&c.SlotTimeout, c.GroupDeadline/2)
 	or(&c.ZeroVariance, PolicyRefill)
 	orPtr(&c.ZeroVarianceTolerance, 1e-6)
 	or(&c.Overlong, PolicyKeep)

@@ -43,6 +43,8 @@ type Core struct {
 	rejected map[subjects.Address]struct{}
 	stats    Stats
 
+	rejectedMost int // rejections that are kept before they are sorted out
+
 	// What follows from the above, kept for speed.
 	ready     map[*group]struct{} // perhaps to be closed
 	failed    map[*group]struct{} // perhaps with a slot to hand out again
@@ -74,6 +76,7 @@ func New(cfg Config, supply Supply) (*Core, error) {
 		open: map[subjects.GroupID]*group{}, rejected: map[subjects.Address]struct{}{},
 		ready: map[*group]struct{}{}, failed: map[*group]struct{}{}, names: map[string]string{},
 	}
+	c.rejectedMost = rejectedLeast
 	if cfg.Evaluation.Every > 0 && !*cfg.Evaluation.AtStart {
 		c.lastRound = 0
 	}

@@ -14,7 +14,8 @@ type round struct {
 	lifetime
 	step     subjects.Step
 	episodes []episode
-	spares   []spare // further trajectories of filled episodes
+	spares   []spare // further trajectories of filled episodes, of other attempts
+	came     map[tried]struct{}
 	pending  int     // episodes that may still come
 	failed   bool    // one is to be handed out again
 }
@@ -30,6 +31,22 @@ type played struct {
 	attempt  subjects.Attempt
 	reward   float64
 	min, max subjects.PolicyVersion
+}
+
+// tried names an attempt at an episode of a round.
+type tried struct{ episode, attempt int }
+
+// comes notes that something came of an attempt; false if something had before.
+func (r *round) comes(episode int, a subjects.Attempt) bool {
+	at := tried{episode, int(a)}
+	if _, before := r.came[at]; before {
+		return false
+	}
+	if r.came == nil {
+		r.came = make(map[tried]struct{}, len(r.episodes))
+	}
+	r.came[at] = struct{}{}
+	return true
 }
 
 type spare struct {
@@ -108,6 +125,10 @@ func (c *Core) evalArrival(a subjects.Address, at int64, e *subjects.IndexEntry)
 		c.watch(&r.lifetime)
 	}
 	c.start(r.order, at)
+	if !r.comes(i, e.Attempt) {
+		c.stats.EvalUnused++
+		return
+	}
 	ep, came := &r.episodes[i], played{a, e.Attempt, e.Reward, e.MinVersion, e.MaxVersion}
 	switch {
 	case !e.Status.Trained():

@@ -1,6 +1,7 @@
 package grouper
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,12 +75,17 @@ func (c *Core) unopened(id subjects.GroupID) Reason {
 	return ReasonUnknown
 }
 
-// fill puts a trajectory into its slot, or says why it cannot. What comes of
-// a set of trajectories and rejections does not depend on when the rejections came.
+// fill puts a trajectory into its slot, or says why it cannot. An attempt counts
+// once, with its first arrival, whatever comes of that: who holds a lease can make
+// the group keep no more than one trajectory of it, and have no more than one
+// inspected. What comes of a set of trajectories and rejections does not depend on
+// when the rejections came.
 func (c *Core) fill(g *group, a subjects.Address, e *subjects.IndexEntry) Reason {
 	switch {
 	case !c.external() && int(e.Slot) >= len(g.slots):
 		return ReasonUnknown
+	case !g.comes(e.Slot, e.Attempt):
+		return ReasonDuplicate
 	case !e.Status.Trained():
 		c.lose(g, e.Slot, e.Attempt, causeOf(e.Status))
 		return reasonOf(e.Status)
@@ -132,9 +138,20 @@ func (c *Core) giveUp(g *group, s subjects.Slot, a subjects.Attempt) {
 
 // check notes whether the group may be ready to close.
 func (c *Core) check(g *group) {
-	if c.full(g) || c.cfg.SlotTimeout > 0 || c.hopeless(g, 0) {
+	if c.full(g) || c.hopeless(g, 0) || c.lastTry(g) {
 		c.ready[g] = struct{}{}
 	}
+}
+
+// lastTry reports whether a slot of the group has no attempt left: its clock,
+// which is not looked at here, may say that there is nothing to wait for.
+func (c *Core) lastTry(g *group) bool {
+	for i := range g.slots {
+		if s := &g.slots[i]; int(s.attempt) >= *c.cfg.SlotRetries && s.pending() {
+			return true
+		}
+	}
+	return false
 }
 
 // full reports whether the group has all that it closes with.
@@ -217,16 +234,19 @@ func (c *Core) isRejected(a subjects.Address) bool {
 	return one || all
 }
 
+// rejectedLeast is how many rejections are kept before those below the
+// watermark are looked for.
+const rejectedLeast = 4096
+
 // Reject notes that the inspector found a trajectory malformed, or all of a
-// bundle (index [Whole]). It may come before the trajectory itself.
+// bundle (index [Whole]). It may come before the trajectory itself. What is kept
+// of rejections is bounded by the leases since the watermark: the inspector writes
+// one for each, at most.
 func (c *Core) Reject(a subjects.Address) {
-	if len(c.rejected) > 4096 {
+	if len(c.rejected) >= c.rejectedMost {
 		low := c.low()
-		for r := range c.rejected {
-			if r.Seq < low {
-				delete(c.rejected, r)
-			}
-		}
+		maps.DeleteFunc(c.rejected, func(r subjects.Address, _ struct{}) bool { return r.Seq < low })
+		c.rejectedMost = max(rejectedLeast, 2*len(c.rejected))
 	}
 	c.rejected[a] = struct{}{}
 	for _, g := range c.open {

@@ -32,6 +32,25 @@ type group struct {
 	// (an inspector may yet reject the first), both in the order of the log.
 	members, spares []subjects.Member
 	unused          int
+	came            []arrived // attempts of which something has come, in the order of the log
+}
+
+// arrived names an attempt at a slot: what has come once.
+type arrived uint32
+
+func attemptAt(s subjects.Slot, a subjects.Attempt) arrived { return arrived(s)<<16 | arrived(a) }
+
+// comes notes that something came of an attempt; false if something had before.
+func (g *group) comes(s subjects.Slot, a subjects.Attempt) bool {
+	at := attemptAt(s, a)
+	if slices.Contains(g.came, at) {
+		return false
+	}
+	if g.came == nil {
+		g.came = make([]arrived, 0, len(g.slots))
+	}
+	g.came = append(g.came, at)
+	return true
 }
 
 type slotState uint8

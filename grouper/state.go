@@ -2,6 +2,7 @@ package grouper
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,6 +72,7 @@ type groupState struct {
 	Slots   []savedSlot
 	Members []memberState
 	Spares  []memberState
+	Came    []arrived
 }
 
 type savedSlot struct {
@@ -106,6 +108,7 @@ type roundState struct {
 	Step     subjects.Step
 	Episodes []episodeState
 	Spares   []episodeState
+	Came     []int // episode and attempt, in turn; sorted
 }
 
 type episodeState struct {
@@ -185,7 +188,10 @@ func (g *group) save(kept bool) groupState {
 	for i := range g.slots {
 		s.Slots = append(s.Slots, g.slots[i].save())
 	}
-	s.Members, s.Spares = saveMembers(g.members), saveMembers(g.spares)
+	s.Members, s.Spares, s.Came = saveMembers(g.members), saveMembers(g.spares), g.came
+	if kept {
+		s.Came = nil
+	}
 	return s
 }
 
@@ -214,6 +220,11 @@ func (r *round) save() roundState {
 	}
 	for i := range r.spares {
 		s.Spares = append(s.Spares, r.spares[i].played.save(savedSlot{}, r.spares[i].episode))
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(r.came), func(a, b tried) int {
+		return cmp.Or(cmp.Compare(a.episode, b.episode), cmp.Compare(a.attempt, b.attempt))
+	}) {
+		s.Came = append(s.Came, at.episode, at.attempt)
 	}
 	return s
 }
@@ -278,6 +289,7 @@ func (c *Core) restoreGroup(s *groupState) {
 	for _, sl := range s.Slots {
 		g.slots = append(g.slots, sl.restore())
 	}
+	g.came = s.Came
 	g.recount()
 	c.failed[g] = struct{}{}
 	c.open[g.id] = g
@@ -291,6 +303,9 @@ func (c *Core) restoreRound(s *roundState) {
 	}
 	for i := range s.Spares {
 		r.spares = append(r.spares, spare{s.Spares[i].Episode, s.Spares[i].played()})
+	}
+	for i := 0; i+1 < len(s.Came); i += 2 {
+		r.comes(s.Came[i], subjects.Attempt(s.Came[i+1]))
 	}
 	r.recount()
 	r.failed = true

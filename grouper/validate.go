@@ -81,7 +81,7 @@ func (c *Config) checkGroup(k *checker) {
 	k.want(c.MinGroupSize >= 2 && c.MinGroupSize <= c.GroupSize, "min_group_size", "%d; want 2 to group_size (%d)", c.MinGroupSize, c.GroupSize)
 	k.want(*c.SlotRetries >= 0 && *c.SlotRetries < math.MaxInt16, "slot_retries", "%d; want 0 or more", *c.SlotRetries)
 	k.want(c.GroupDeadline > 0, "group_deadline", "%v; want a duration above 0: without one, a group whose producer hangs is waited for for ever", c.GroupDeadline)
-	k.want(c.SlotTimeout >= 0, "slot_timeout", "%v; want 0 (off) or a duration", c.SlotTimeout)
+	k.want(c.SlotTimeout > 0 || c.GroupDeadline <= 0, "slot_timeout", "%v; want a duration above 0: without one, a producer that only keeps its lease holds the slot until the group's deadline", c.SlotTimeout)
 	k.want(c.SlotTimeout < c.GroupDeadline, "slot_timeout", "%v is not below group_deadline (%v): it could never end a slot", c.SlotTimeout, c.GroupDeadline)
 	k.want(c.VersionWait >= 0 && c.VersionWait <= time.Hour, "version_wait", "%v; want 0 to 1h", c.VersionWait)
 	k.atLeast("max_open_groups", int64(c.MaxOpenGroups), 0)
