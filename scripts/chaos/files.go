@@ -1,0 +1,141 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// checkpoint is all that the trainer needs to go on.
+type checkpoint struct {
+	Step  subjects.Step `json:"step"`
+	State string        `json:"state"`
+	Sum   string        `json:"sum"` // of the two
+}
+
+func (c checkpoint) sum() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", c.Step, c.State))
+	return hex.EncodeToString(sum[:])
+}
+
+// checkpointFiles are the checkpoints of a folder, oldest first.
+func checkpointFiles(dir string) []string {
+	names, _ := filepath.Glob(filepath.Join(dir, "step-*.json"))
+	slices.Sort(names)
+	return names
+}
+
+// latestCheckpoint is the newest that is whole; torn ones are passed over.
+// fresh: there is none.
+func latestCheckpoint(dir string) (c checkpoint, fresh bool, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return c, true, err
+	}
+	names := checkpointFiles(dir)
+	for _, name := range slices.Backward(names) {
+		text, err := os.ReadFile(name)
+		if err == nil && json.Unmarshal(text, &c) == nil && c.Sum == c.sum() {
+			return c, false, nil
+		}
+		fmt.Fprintf(os.Stderr, "skip torn checkpoint %s\n", name)
+	}
+	return checkpoint{}, true, nil
+}
+
+// saveCheckpoint writes a checkpoint whole or not at all and removes old ones.
+func saveCheckpoint(dir string, c checkpoint, keep int) (string, error) {
+	c.Sum = c.sum()
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("step-%09d.json", c.Step))
+	if err := writeWhole(name, text); err != nil {
+		return "", fmt.Errorf("save checkpoint: %w", err)
+	}
+	names := checkpointFiles(dir)
+	for _, old := range names[:max(0, len(names)-max(keep, 2))] {
+		_ = os.Remove(old)
+	}
+	return name, nil
+}
+
+// writeWhole writes, syncs and renames.
+func writeWhole(name string, text []byte) error {
+	if err := writeSynced(name+".tmp", text); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".tmp", name); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(name))
+}
+
+func writeSynced(name string, text []byte) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+const (
+	weightsName  = "model.safetensors"
+	weightsBytes = 16 << 10
+	keptVersions = 8
+)
+
+// writeWeights publishes a version as the Python trainer does: a folder that
+// appears whole. Its name is relative to root.
+func writeWeights(root string, c checkpoint, publication int) ([]subjects.File, string, error) {
+	name := ""
+	for ; ; publication++ {
+		name = fmt.Sprintf("v%06d-%d", c.Step, publication)
+		if _, err := os.Stat(filepath.Join(root, name)); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	tmp, err := os.MkdirTemp(root, "."+name+"-")
+	if err != nil {
+		return nil, "", fmt.Errorf("write weights: %w", err)
+	}
+	data := contents(c.State)
+	if err := errors.Join(os.Chmod(tmp, 0o755), writeSynced(filepath.Join(tmp, weightsName), data), syncFolder(tmp)); err != nil {
+		return nil, "", fmt.Errorf("write weights: %w", err)
+	}
+	if err := errors.Join(os.Rename(tmp, filepath.Join(root, name)), syncFolder(root)); err != nil {
+		return nil, "", fmt.Errorf("write weights: %w", err)
+	}
+	versions, _ := filepath.Glob(filepath.Join(root, "v*"))
+	slices.Sort(versions)
+	for _, old := range versions[:max(0, len(versions)-keptVersions)] {
+		_ = os.RemoveAll(old)
+	}
+	sum := sha256.Sum256(data)
+	return []subjects.File{{Name: weightsName, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}}, name, nil
+}
+
+// contents are weights that follow from the state.
+func contents(state string) []byte {
+	draw := rand.NewChaCha8(sha256.Sum256([]byte(state)))
+	data := make([]byte, weightsBytes)
+	_, _ = draw.Read(data) // it never fails
+	return data
+}
