@@ -17,21 +17,25 @@ const gaugeInterval = time.Second
 func (s *service) report(ctx context.Context) error {
 	ticker := time.NewTicker(gaugeInterval)
 	defer ticker.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
-			s.gauge()
+			s.gauge(true)
 			return nil
 		case <-ticker.C:
-			s.gauge()
+			s.gauge(n%holdingEvery == 0)
 		}
 	}
 }
 
-func (s *service) gauge() {
-	name := s.cfg.Player.Producer
-	body, err := subjects.EncodeMessage(&subjects.Gauges{V: subjects.SchemaVersion, Role: Role, Instance: name,
-		At: time.Now().UnixNano(), Values: s.values()})
+// gauge reports once; holding says which tasks are held, too.
+func (s *service) gauge(holding bool) {
+	name, now := s.cfg.Player.Producer, time.Now()
+	g := &subjects.Gauges{V: subjects.SchemaVersion, Role: Role, Instance: name, At: now.UnixNano(), Values: s.values()}
+	if holding {
+		g.Leases = s.held.oldest(now)
+	}
+	body, err := subjects.EncodeMessage(g)
 	if err == nil {
 		err = s.conn.NC().Publish(s.cfg.Run.TelemetrySubject(Role, name), body)
 	}
@@ -68,7 +72,7 @@ func (s *service) values() map[string]float64 {
 		"tokens_sampled":         float64(p.SampledTokens.Load()),
 		"engine_wait_seconds":    float64(p.EngineNanos.Load()) / 1e9,
 		"env_wait_seconds":       float64(p.EnvNanos.Load()) / 1e9,
-		"leases_held":            float64(len(s.held.all())),
+		"leases_held":            float64(s.held.count()),
 		"leases_taken":           float64(s.counts.leased.Load()),
 		"leases_returned":        float64(s.counts.returned.Load()),
 		"published":              float64(s.counts.published.Load()),

@@ -156,16 +156,16 @@ func (s *service) run(ctx context.Context) error {
 	helpers, background := errgroup.WithContext(background)
 	defer func() { stop(); _ = helpers.Wait() }() // after a failure; a second wait is harmless
 	helpers.Go(func() error { return s.watchEngines(background) })
+	s.publisher = bus.NewPublisher(s.conn, bus.PublisherConfig{Run: s.cfg.Run, Producer: s.cfg.Player.Producer, Log: s.cfg.Log})
+	helpers.Go(func() error { return s.report(background) }) // that it is here, engine or not
 	if err := s.awaitEngine(ctx, background); err != nil || ctx.Err() != nil {
-		return err
+		return errors.Join(err, s.publisher.Close(background))
 	}
 	var err error
 	if s.leases, err = bus.Tasks(ctx, s.conn, s.cfg.Run, s.cfg.Log); err != nil {
-		return fmt.Errorf("lease tasks: %w", err)
+		return errors.Join(fmt.Errorf("lease tasks: %w", err), s.publisher.Close(background))
 	}
-	s.publisher = bus.NewPublisher(s.conn, bus.PublisherConfig{Run: s.cfg.Run, Producer: s.cfg.Player.Producer, Log: s.cfg.Log})
 	helpers.Go(func() error { return s.heartbeat(background) })
-	helpers.Go(func() error { return s.report(background) })
 	s.cfg.Log.Info().Str("run", string(s.cfg.Run)).Int("slots", s.cfg.Slots).Msg("producing")
 	working := errgroup.Group{}
 	finished := make(chan error, 1)

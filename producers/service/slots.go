@@ -14,37 +14,6 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// held are the leases in this process's hands.
-type held struct {
-	mu     sync.Mutex
-	leases map[*bus.Lease]struct{}
-}
-
-func (h *held) add(l *bus.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.leases == nil {
-		h.leases = map[*bus.Lease]struct{}{}
-	}
-	h.leases[l] = struct{}{}
-}
-
-func (h *held) remove(l *bus.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.leases, l)
-}
-
-func (h *held) all() []*bus.Lease {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	list := make([]*bus.Lease, 0, len(h.leases))
-	for l := range h.leases {
-		list = append(list, l)
-	}
-	return list
-}
-
 // counts are what the service itself counts; they only grow.
 type counts struct {
 	leased, published, returned, unpublished atomic.Int64
