@@ -31,8 +31,10 @@ func TestRun_RolesAloneOnAnyServerCompleteIt(t *testing.T) {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	engine := freeAddress(t)
 
-	roles := []*process{p.start(t, exec.Command(p.binary, "group", "--run", "whole", "--recipe", p.recipe))}
-	p.waitForRun(t, roles[0])
+	roles := []*process{p.start(t, exec.Command(p.binary, "group", "--run", "whole", "--wait", "1m"))} // before there is a run
+	if _, err := p.run("runs", "create", "whole", "--recipe", p.recipe); err != nil {
+		t.Fatal(err)
+	}
 	feed := "unix:" + path("feed")
 	roles = append(roles,
 		p.start(t, exec.Command(p.binary, "bridge", "--run", "whole", "--listen", feed, "--weights", path("weights"),
@@ -50,21 +52,18 @@ func TestRun_RolesAloneOnAnyServerCompleteIt(t *testing.T) {
 		}
 		t.Fatalf("trainer: %v\n%s", err, trainer.output())
 	}
-	if err := roles[0].wait(patience); err != nil { // the grouper ends with the run
-		t.Fatalf("%v\n%s", err, roles[0].output())
-	}
-	p.checkComplete(t)
-	if err := producer.wait(patience); err != nil { // so does a producer
-		t.Errorf("%v\n%s", err, producer.output())
-	}
-	for _, r := range roles[1:] {
-		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Errorf("%v ended by itself: %v\n%s", r.cmd.Args, err, r.output())
-			continue
-		}
-		if err := r.wait(30 * time.Second); err != nil {
+	inference := roles[len(roles)-1]                                          // it is no role: it serves on
+	for _, r := range append([]*process{producer}, roles[:len(roles)-1]...) { // every role ends with the run
+		if err := r.wait(patience); err != nil {
 			t.Errorf("%v: %v\n%s", r.cmd.Args, err, r.output())
 		}
+	}
+	p.checkComplete(t)
+	if err := inference.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Errorf("the engine ended by itself: %v\n%s", err, inference.output())
+	}
+	if err := inference.wait(30 * time.Second); err != nil {
+		t.Errorf("engine: %v\n%s", err, inference.output())
 	}
 }
 
@@ -109,18 +108,6 @@ func eventually(t *testing.T, what string, r *process, ok func() bool) {
 func waitForFile(t *testing.T, name string, r *process) {
 	t.Helper()
 	eventually(t, name, r, func() bool { _, err := os.Stat(name); return err == nil })
-}
-
-// waitForRun waits until the bus has the run.
-func (p *program) waitForRun(t *testing.T, r *process) {
-	t.Helper()
-	eventually(t, "run on the bus", r, func() bool {
-		out, err := p.run("runs", "--url", os.Getenv("NATS_URL"), "--json")
-		var runs []struct {
-			Run string `json:"run"`
-		}
-		return err == nil && json.Unmarshal(out, &runs) == nil && len(runs) == 1 && runs[0].Run == "whole"
-	})
 }
 
 // checkComplete wants the run on the bus to have come to its end.
