@@ -16,8 +16,8 @@ type round struct {
 	episodes []episode
 	spares   []spare // further trajectories of filled episodes, of other attempts
 	came     map[tried]struct{}
-	pending  int     // episodes that may still come
-	failed   bool    // one is to be handed out again
+	pending  int  // episodes that may still come
+	failed   bool // one is to be handed out again
 }
 
 type episode struct {

@@ -34,7 +34,7 @@ func (p *Player) newEpisode(task *subjects.Task) *episode {
 		out: &subjects.Trajectory{
 			Kind: task.Kind, Group: task.Group, Slot: task.Slot, Attempt: task.Attempt, Round: task.Round,
 			Environment: task.Environment, Task: task.Data, Seed: task.Seed, Producer: p.cfg.Producer,
-			Tokenizer: p.cfg.Tokenizer.ID(), Sampling: task.Sampling, Started: time.Now().UnixNano(),
+			Tokenizer: p.cfg.Tokenizer.ID(), Sampling: task.Sampling, Started: time.Now().UnixNano(), Token: task.Token,
 		}}
 }
 

@@ -12,10 +12,35 @@ const untouched = 20 * time.Second
 
 // gauges is what the report says beside the core's own view.
 type gauges struct {
-	malformed uint64 // headers that could not be read
+	malformed uint64 // index entries that could not be read, messages without any
 	missing   uint64 // sequences of ROLLOUTS that are not there
 	inspected uint64 // ROLLOUTS sequence
 	entries   uint64 // ledger entries written in this session
+	blamed    blame
+}
+
+// blame is what the gate turned away since the last report: one line a second,
+// however much it is.
+type blame struct {
+	messages, entries int
+	producer          string // of the last
+	seq               uint64
+	why               error
+}
+
+func (g *gauges) blame(a *subjects.Admission, seq uint64) {
+	b := &g.blamed
+	b.messages, b.entries = b.messages+1, b.entries+a.Refused
+	b.producer, b.seq, b.why = a.Producer, seq, a.Err
+}
+
+// accuse logs what was turned away.
+func (s *session) accuse() {
+	if b := &s.report.blamed; b.messages > 0 {
+		s.cfg.Log.Warn().Int("messages", b.messages).Int("trajectories", b.entries).Str("producer", b.producer).
+			Uint64("seq", b.seq).Err(b.why).Msg("rollouts turned away: revoke a producer that goes on like this")
+		*b = blame{}
+	}
 }
 
 // note counts and logs an entry that was written.
@@ -33,6 +58,7 @@ func (s *session) note(e *subjects.Entry) {
 
 // publishGauges reports once. Lost reports are not missed.
 func (s *session) publishGauges(now time.Time) {
+	s.accuse()
 	if s.replay != nil {
 		return
 	}

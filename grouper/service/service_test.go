@@ -98,7 +98,7 @@ func (b *bench) play(ctx context.Context, leases *bus.Leases, p *bus.Publisher) 
 
 func trajectory(t *subjects.Task) *subjects.Trajectory {
 	tr := &subjects.Trajectory{Kind: t.Kind, Group: t.Group, Slot: t.Slot, Attempt: t.Attempt, Round: t.Round, Environment: t.Environment,
-		Seed: t.Seed, Producer: "p", Tokenizer: "bytes", Sampling: t.Sampling, Status: subjects.Succeeded, Reward: float64(int(t.Slot)+int(t.Seed)%2) / 2}
+		Seed: t.Seed, Producer: "p", Tokenizer: "bytes", Sampling: t.Sampling, Status: subjects.Succeeded, Reward: float64(int(t.Slot)+int(t.Seed)%2) / 2, Token: t.Token}
 	tr.Segments = []subjects.Segment{{Parent: -1, Tokens: []int32{1, 2, 3}, Logprobs: []float32{-1}, LossMask: []subjects.Span{{Start: 2, End: 3}},
 		Versions: []subjects.VersionSpan{{Start: 2, End: 3, Version: 1 << 30}}}}
 	return tr
@@ -281,6 +281,10 @@ func scenario(t *testing.T, crash bool) (ledger []subjects.Entry) {
 		cfg.Inspect, cfg.Evaluation.Every = new(false), 0
 		b := newBench(t, natstest.InProcess(t), cfg)
 		p := bus.NewPublisher(b.conn, bus.PublisherConfig{Run: run, Producer: "p"})
+		key, err := bus.LeaseKey(t.Context(), b.conn, run)
+		if err != nil {
+			t.Fatal(err)
+		}
 		stop := b.start(b.grouper)
 		settle := func() {
 			time.Sleep(5 * time.Second)
@@ -296,6 +300,7 @@ func scenario(t *testing.T, crash bool) (ledger []subjects.Entry) {
 		for n := range 30 {
 			for slot := range 4 {
 				task := &subjects.Task{Kind: subjects.Train, Group: subjects.TrainGroup(uint64(n)), Slot: subjects.Slot(slot), Environment: "lake", Seed: int64(n)}
+				task.Token = subjects.LeaseToken(key, task.Kind, task.Group, task.Slot, task.Attempt)
 				if _, err := p.Publish(t.Context(), trajectory(task)); err != nil {
 					t.Fatal(err)
 				}

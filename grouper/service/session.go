@@ -20,7 +20,8 @@ const (
 	reportEvery = time.Second            // gauges
 	headEvery   = 2 * time.Second        // a look whether somebody else writes
 	headroom    = 4096                   // of a message, for its headers
-	queued      = 8                      // slices of headers on their way to the core
+	queued      = 8                      // slices of events on their way to the core
+	queuedMost  = 2                      // and of rollouts' headers, each of up to two pulls: a flood fills them
 )
 
 // session is one life of a core: restored from the log, then fed until it may
@@ -28,9 +29,11 @@ const (
 type session struct {
 	*service
 	core   *grouper.Core
-	replay *grouper.Replay // until the core has caught up
-	head   uint64          // ledger sequence of the last entry known here
-	target uint64          // ROLLOUTS sequence to catch up to
+	gate   *subjects.Gate        // what of ROLLOUTS counts
+	signer *subjects.LeaseSigner // of the tasks; nil: without tokens
+	replay *grouper.Replay       // until the core has caught up
+	head   uint64                // ledger sequence of the last entry known here
+	target uint64                // ROLLOUTS sequence to catch up to
 
 	past        []*bus.Msg // events of WEIGHTS not noted yet
 	weightsFrom uint64
@@ -46,8 +49,11 @@ type session struct {
 }
 
 func (s *service) session(ctx context.Context) error {
-	x := &session{service: s, rollouts: make(chan []bus.HeaderMsg, queued), weightsCh: make(chan *bus.Msg, queued),
+	x := &session{service: s, rollouts: make(chan []bus.HeaderMsg, queuedMost), weightsCh: make(chan *bus.Msg, queued),
 		lettersCh: make(chan []bus.HeaderMsg, queued), hints: make(chan *nats.Msg, 256)}
+	if err := x.leases(ctx); err != nil {
+		return err
+	}
 	if err := x.restore(ctx); err != nil {
 		return err
 	}
@@ -64,6 +70,22 @@ func (s *service) session(ctx context.Context) error {
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	return x.follow(ctx)
+}
+
+// leases reads the key of the run's lease tokens. Groups from outside have none,
+// and neither has a run that a version without them made.
+func (s *session) leases(ctx context.Context) error {
+	var key []byte
+	if len(s.sources) > 0 {
+		var err error
+		if key, err = bus.LeaseKey(ctx, s.cfg.Conn, s.cfg.Run); err != nil && !errors.Is(err, bus.ErrNotFound) {
+			return err
+		}
+	}
+	if s.gate = subjects.NewGate(s.cfg.Run, key); s.gate.Tokens() {
+		s.signer = subjects.NewLeaseSigner(key)
+	}
+	return nil
 }
 
 // follow starts the followers, runs the session and waits for them.
@@ -168,16 +190,11 @@ func (s *session) foldOne(m *bus.HeaderMsg) {
 		s.report.missing += m.Skipped
 		s.cfg.Log.Warn().Uint64("seq", m.Seq).Uint64("missing", m.Skipped).Msg("gap in the rollouts: purged, or lost by the server")
 	}
-	for i, text := range m.Header[subjects.HeaderIndex] {
-		e, err := subjects.ParseIndex(text)
-		if err != nil {
-			s.report.malformed++
-			s.cfg.Log.Warn().Err(err).Uint64("seq", m.Seq).Int("item", i).Msg("header of a bundle")
-			continue
-		}
-		s.core.Rollout(subjects.Address{Seq: m.Seq, Index: i}, m.Time.UnixNano(), &e)
+	a := s.gate.Admit(m.Subject, m.Header)
+	s.report.malformed += uint64(s.core.Arrive(m.Seq, m.Time.UnixNano(), a))
+	if a.Refused > 0 || a.Err != nil {
+		s.report.blame(a, m.Seq)
 	}
-	s.core.Folded(m.Seq)
 }
 
 // caughtUp ends the replay when all is folded that was there at its start, and
@@ -245,7 +262,10 @@ func (s *session) queue(ctx context.Context, plays []grouper.Play) error {
 	}
 	tasks := make([]*subjects.Task, len(plays))
 	for i := range plays {
-		tasks[i] = s.task(&plays[i])
+		if tasks[i] = s.task(&plays[i]); s.signer != nil {
+			t := tasks[i]
+			t.Token = s.signer.Token(t.Kind, t.Group, t.Slot, t.Attempt)
+		}
 	}
 	if _, err := bus.PublishTasks(ctx, s.cfg.Conn, s.cfg.Run, tasks); err != nil {
 		return fmt.Errorf("queue %d tasks: %w", len(tasks), err)

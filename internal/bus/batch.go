@@ -202,15 +202,24 @@ func (p *Publisher) header(entries []subjects.IndexEntry, counter uint64) nats.H
 }
 
 // messageID follows from the trajectories alone: whoever publishes the same ones
-// in the same bundle again, publishes nothing.
+// in the same bundle again, publishes nothing. Their lease tokens are in it: who
+// could guess an id could have somebody else's trajectory taken for a copy.
 func messageID(entries []subjects.IndexEntry) string {
-	first := string(entries[0].Kind) + "/" + entries[0].ID()
 	if len(entries) == 1 {
-		return first
+		return name(&entries[0])
 	}
 	h := sha256.New()
 	for i := range entries {
-		fmt.Fprintf(h, "%s/%s\n", entries[i].Kind, entries[i].ID())
+		fmt.Fprintln(h, name(&entries[i]))
 	}
-	return first + "+" + strconv.Itoa(len(entries)-1) + ":" + hex.EncodeToString(h.Sum(nil)[:16])
+	return string(entries[0].Kind) + "/" + entries[0].ID() + "+" + strconv.Itoa(len(entries)-1) + ":" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// name is what nobody but who leased the task can call a trajectory.
+func name(e *subjects.IndexEntry) string {
+	id := string(e.Kind) + "/" + e.ID()
+	if e.Token != "" {
+		id += "/" + e.Token
+	}
+	return id
 }

@@ -18,7 +18,7 @@ type PublisherConfig struct {
 	// BundleBytes bounds the bodies of one bundle. Default 256 KiB. A larger
 	// body travels alone.
 	BundleBytes int
-	// BundleCount bounds the trajectories of one bundle. Default 64.
+	// BundleCount bounds the trajectories of one bundle. Default 64, most [subjects.MaxBundle].
 	BundleCount int
 	// WindowBytes bounds the bodies that are published and not acknowledged.
 	// Default and most 4 MiB: the server's ingest queue is shared by all producers.
@@ -40,6 +40,7 @@ func (c PublisherConfig) withDefaults() PublisherConfig {
 	if c.BundleCount <= 0 {
 		c.BundleCount = defaultBundleCount
 	}
+	c.BundleCount = min(c.BundleCount, subjects.MaxBundle)
 	if c.WindowBytes <= 0 || c.WindowBytes > maxWindowBytes {
 		c.WindowBytes = maxWindowBytes
 	}
