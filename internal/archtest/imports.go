@@ -20,10 +20,11 @@ type layer struct {
 // import its own layer's folder below it unless another layer says otherwise.
 var layers = []layer{
 	{"cmd", []string{"internal/cli"}},
-	{"internal/cli", []string{"internal/app", "internal/recipe", "internal/bus", "subjects", "envs"}},
+	{"internal/cli", []string{"internal/app", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
 	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/recipe", "internal/bus", "subjects"}},
 	{"internal/recipe", []string{"envs", "grouper", "grouper/dataset", "producers/agents", "trainer-bridge/layout"}},
 	{"internal/bus", []string{"subjects"}},
+	{"internal/auth", []string{"subjects"}},
 	{"internal/natstest", []string{"internal/bus", "subjects"}},
 	{"internal/archtest", nil},
 	{"subjects", nil},

@@ -76,16 +76,18 @@ func (c *calls) answer(m *nats.Msg) {
 	}
 }
 
-// fail answers all open calls that match with an error.
-func (c *calls) fail(err error, match func(subject string) bool) {
+// fail answers all open calls that match with an error, and counts them.
+func (c *calls) fail(err error, match func(subject string) bool) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, w := range c.open {
 		if match(w.subject) {
 			delete(c.open, id)
 			w.ch <- reply{tag: w.tag, err: err}
+			n++
 		}
 	}
+	return n
 }
 
 func (c *calls) failAll(err error) { c.fail(err, func(string) bool { return true }) }

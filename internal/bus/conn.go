@@ -27,19 +27,22 @@ type Conn struct {
 	api    string // prefix of the JetStream API's subjects, with the final dot
 	log    zerolog.Logger
 	calls  calls
+	cred   *credential // nil without a file
+	taken  bool        // cred goes with the connection
 	closed chan struct{}
 
-	mu    sync.Mutex
-	up    chan struct{} // closed while connected
-	down  chan struct{} // closed when the present connection breaks
-	guard map[*guard]struct{}
+	mu     sync.Mutex
+	up     chan struct{} // closed while connected
+	down   chan struct{} // closed when the present connection breaks
+	guard  map[*guard]struct{}
+	denied map[string]bool // subjects whose denial was logged
 }
 
 // Connect connects once and reports why that does not work: ErrUnreachable,
 // ErrPermission, ErrNotFound (of a named context). Afterwards the connection
 // survives the server.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
-	c := &Conn{log: o.Log, closed: make(chan struct{}), up: make(chan struct{}), down: make(chan struct{}), guard: map[*guard]struct{}{}}
+	c := &Conn{log: o.Log, closed: make(chan struct{}), up: make(chan struct{}), down: make(chan struct{}), guard: map[*guard]struct{}{}, denied: map[string]bool{}}
 	if err := c.dial(ctx, o); err != nil {
 		return nil, err
 	}
@@ -71,7 +74,7 @@ func (c *Conn) connect(o Options) error {
 	if err != nil {
 		return err
 	}
-	c.nc, c.api = d.nc, d.api
+	c.nc, c.api, c.cred, c.taken = d.nc, d.api, d.cred, d.taken
 	c.connected(c.nc)
 	c.js, err = jetstream.NewWithAPIPrefix(c.nc, strings.TrimSuffix(c.api, "."), jetstream.WithDefaultTimeout(answerTimeout))
 	return err
@@ -165,6 +168,15 @@ func (c *Conn) lost() <-chan struct{} {
 	return c.down
 }
 
+// Identity is what the credentials say of this connection's holder; empty
+// without a credentials file.
+func (c *Conn) Identity() Identity {
+	if c.cred == nil {
+		return Identity{}
+	}
+	return c.cred.Identity
+}
+
 // NC is the NATS connection, for core messages.
 func (c *Conn) NC() *nats.Conn { return c.nc }
 
@@ -180,6 +192,9 @@ func (c *Conn) Close() error {
 	err := c.flush()
 	c.nc.Close()
 	<-c.closed
+	if c.taken {
+		c.cred.release()
+	}
 	return classify("close", "connection", err)
 }
 

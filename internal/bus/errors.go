@@ -31,6 +31,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrPermission: the connection's user may not do this.
 	ErrPermission = errors.New("not permitted")
+	// ErrUntrusted: client and server do not agree on TLS, or the certificate does not hold.
+	ErrUntrusted = errors.New("not trusted")
 	// ErrUnreachable: no server answers at the address.
 	ErrUnreachable = errors.New("bus unreachable")
 	// ErrTimeout: no answer came, or the connection broke before it; the effect is unknown.

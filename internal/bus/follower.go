@@ -94,7 +94,9 @@ func (f *follower) session(ctx context.Context, fn func([]arrival) error) error 
 		_ = f.conn.nc.Publish(f.conn.api+"CONSUMER.DELETE."+f.stream+"."+name, nil) // else it goes when inactive
 	}()
 	s.inbox = sub.Subject
-	return s.read(ctx, lost, fn)
+	watched, done := f.conn.watchDenied(ctx, func(subject string) bool { return subject == f.conn.api+s.subject })
+	defer done()
+	return denialOf(watched, s.read(watched, lost, fn))
 }
 
 // consumer makes this session's consumer, at the offset.

@@ -108,6 +108,8 @@ func (l *Leases) loop(ctx context.Context) {
 	defer l.giveBack()
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
+	ctx, done := l.conn.watchDenied(ctx, func(subject string) bool { return subject == l.requests() })
+	defer done()
 	lost := l.conn.lost()
 	var p pulls
 	failures := 0
@@ -125,7 +127,7 @@ func (l *Leases) loop(ctx context.Context) {
 		case <-lost:
 			err = classify("lease tasks of", string(l.run), nats.ErrDisconnected)
 		case <-ctx.Done():
-			l.fail(ErrClosed)
+			l.fail(denialOf(ctx, ErrClosed))
 			return
 		}
 		if err == nil {
@@ -167,8 +169,12 @@ func (l *Leases) ask(p *pulls) error {
 	p.open++
 	p.asked += n
 	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, pullExpiry, pullHeartbeat)
-	subject := l.conn.api + "CONSUMER.MSG.NEXT." + l.stream + "." + subjects.TaskConsumer
-	return classify("lease tasks of", string(l.run), l.conn.nc.PublishRequest(subject, l.sub.Subject, body))
+	return classify("lease tasks of", string(l.run), l.conn.nc.PublishRequest(l.requests(), l.sub.Subject, body))
+}
+
+// requests is the subject on which tasks are asked for.
+func (l *Leases) requests() string {
+	return l.conn.api + "CONSUMER.MSG.NEXT." + l.stream + "." + subjects.TaskConsumer
 }
 
 // take handles one message: a task or the end of a request.
@@ -227,7 +233,7 @@ func (l *Leases) bury(ctx context.Context, m *nats.Msg, meta *nats.MsgMetadata, 
 	l.log.Warn().Err(why).Str("subject", m.Subject).Msg("task cannot be read")
 	_, err := Bury(ctx, l.conn, l.run, DeadLetter{Stage: "produce", Reason: why.Error(), Source: l.stream,
 		Sequence: meta.Sequence.Stream, Item: WholeMessage, Data: m.Data})
-	if err != nil && !errors.Is(err, ErrStreamFull) {
+	if err != nil && !errors.Is(err, ErrStreamFull) && !errors.Is(err, ErrPermission) {
 		return err
 	}
 	return lease.Term("cannot be read")

@@ -12,6 +12,10 @@ import (
 // deniedPattern finds the subject in the server's words about a denied permission.
 var deniedPattern = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]+)"`)
 
+// maxDenied bounds the subjects whose denial is remembered, so that each is
+// logged once.
+const maxDenied = 256
+
 // asyncError turns a permission violation, which the server reports apart from
 // the operation, into the failure of whatever waits on that subject.
 func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -24,21 +28,34 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		e.Msg("bus reports an error")
 		return
 	}
-	denied := &APIError{Op: strings.ToLower(m[1]), Subject: m[2], Kind: ErrPermission, Description: "the server's configuration does not allow it for this user"}
-	if m[2] == c.calls.inbox+"*" {
+	denied := c.denial(strings.ToLower(m[1]), m[2])
+	if denied.Subject == c.calls.inbox+"*" {
 		denied.Description = "set the inbox prefix that this user may subscribe to"
 		c.calls.denyInbox(denied)
 		return
 	}
-	c.calls.fail(denied, func(subject string) bool { return subject == m[2] })
-	if !strings.HasPrefix(m[2], c.api) { // the client library asks there
+	waited := c.calls.fail(denied, func(subject string) bool { return subject == denied.Subject })
+	if c.cancelGuards(denied) || waited > 0 {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for g := range c.guard {
-		g.cancel(denied)
+	known := c.denied[denied.Subject]
+	if len(c.denied) < maxDenied {
+		c.denied[denied.Subject] = true
 	}
+	c.mu.Unlock()
+	if !known {
+		c.log.Warn().Err(denied).Msg("permission is missing")
+	}
+}
+
+// denial names who may not do what.
+func (c *Conn) denial(op, subject string) *APIError {
+	do := "publish to it"
+	if op == "subscription" {
+		op, do = "subscribe to", "subscribe to it"
+	}
+	return &APIError{Op: op, Subject: subject, Kind: ErrPermission, Description: c.Identity().String() + " may not " + do}
 }
 
 func (c *calls) denyInbox(err error) {
@@ -48,8 +65,49 @@ func (c *calls) denyInbox(err error) {
 	c.failAll(err)
 }
 
-// guard is one call of the client library that a denied permission ends.
-type guard struct{ cancel context.CancelCauseFunc }
+// guard is something under way that a denied permission ends.
+type guard struct {
+	cancel context.CancelCauseFunc
+	match  func(subject string) bool
+}
+
+// cancelGuards ends what the denial concerns, and reports whether there was any.
+func (c *Conn) cancelGuards(denied *APIError) (any bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g := range c.guard {
+		if g.match(denied.Subject) {
+			g.cancel(denied)
+			any = true
+		}
+	}
+	return any
+}
+
+// watchDenied returns a context that a denial of a matching subject ends, with
+// the denial as its cause, and what to call when it is no longer of interest.
+func (c *Conn) watchDenied(ctx context.Context, match func(subject string) bool) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	g := &guard{cancel, match}
+	c.mu.Lock()
+	c.guard[g] = struct{}{}
+	c.mu.Unlock()
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.guard, g)
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// denialOf is the denial that ended ctx, or err.
+func denialOf(ctx context.Context, err error) error {
+	var denied *APIError
+	if err != nil && errors.As(context.Cause(ctx), &denied) {
+		return denied
+	}
+	return err
+}
 
 // guarded runs a call of the client library so that a permission violation
 // fails it at once, with its type, instead of timing out. A violation cannot be
@@ -57,19 +115,13 @@ type guard struct{ cancel context.CancelCauseFunc }
 func guarded(ctx context.Context, c *Conn, op, subject string, fn func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, answerTimeout) // the library waits as long as the context
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	g := &guard{cancel}
-	c.mu.Lock()
-	c.guard[g] = struct{}{}
-	c.mu.Unlock()
+	ctx, done := c.watchDenied(ctx, c.libraryAsks)
+	defer done()
 	err := fn(ctx)
-	c.mu.Lock()
-	delete(c.guard, g)
-	c.mu.Unlock()
-	var denied *APIError
-	if err != nil && errors.As(context.Cause(ctx), &denied) {
-		return denied
-	}
-	return classify(op, subject, err)
+	return classify(op, subject, denialOf(ctx, err))
+}
+
+// libraryAsks reports whether the client library publishes there.
+func (c *Conn) libraryAsks(subject string) bool {
+	return (strings.HasPrefix(subject, c.api) || strings.HasPrefix(subject, "$KV.")) && !strings.Contains(subject, "CONSUMER.MSG.NEXT.")
 }

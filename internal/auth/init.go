@@ -1,0 +1,169 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// Options are what Init is told.
+type Options struct {
+	// Dir is the folder to make, or to add to.
+	Dir string
+	// Run the credentials are for.
+	Run subjects.Run
+	// Producers is how many credentials producers get. Default 32.
+	Producers int
+	// Hosts are the names and addresses under which clients reach the server;
+	// 127.0.0.1 and localhost are always among them.
+	Hosts []string
+	// Store is where the server keeps its streams. Default /data.
+	Store string
+	// ServerDir is Dir as the server sees it. Default Dir itself.
+	ServerDir string
+	// Port clients connect to. Default 4222.
+	Port int
+	// Cluster are the names of the nodes of a cluster, as the nodes reach each
+	// other; empty for a single server.
+	Cluster []string
+	// Cert, Key and CA are the user's own files; CA is what clients should
+	// trust. Empty: a CA and a certificate are made.
+	Cert, Key, CA string
+}
+
+// settings are the options that later runs of Init keep unless told otherwise.
+type settings struct {
+	Hosts     []string     `json:"hosts,omitempty"`
+	Store     string       `json:"store"`
+	ServerDir string       `json:"server_dir"`
+	Port      int          `json:"port"`
+	Cluster   []string     `json:"cluster,omitempty"`
+	Cert      string       `json:"cert,omitempty"`
+	Key       string       `json:"key,omitempty"`
+	CA        string       `json:"ca,omitempty"`
+	Run       subjects.Run `json:"run"` // the first: its credentials have the short names
+}
+
+// Init makes the folder, or adds what is missing in it: keys and credentials
+// that are there stay. The server's configuration is written anew.
+func Init(o Options) (*Result, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	a, err := open(o.Dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	a.settle(o)
+	if err := a.certify(); err != nil {
+		return nil, err
+	}
+	if a.ca, err = a.trusted(); err != nil {
+		return nil, err
+	}
+	if err := a.provide(o); err != nil {
+		return nil, err
+	}
+	for _, folder := range []string{credsDir, filepath.Join(credsDir, "producers")} { // for those who get a folder
+		if err := a.write(filepath.Join(folder, caName), a.ca); err != nil {
+			return nil, err
+		}
+	}
+	return a.finish()
+}
+
+func (o *Options) check() error {
+	if o.Dir == "" {
+		return errors.New("which folder? name it")
+	}
+	if err := o.Run.Validate(); err != nil {
+		return err
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		return errors.New("a certificate of your own needs both files, certificate and key")
+	}
+	if o.CA != "" && o.Cert == "" {
+		return errors.New("a CA of your own needs the server's certificate and key too")
+	}
+	if n := len(o.Cluster); n != 0 && n < 3 {
+		return fmt.Errorf("a cluster of %d cannot lose a node: name three", n)
+	}
+	if o.Producers == 0 {
+		o.Producers = 32
+	}
+	return nil
+}
+
+// settle merges the options into the folder's settings.
+func (a *authority) settle(o Options) {
+	s := &a.Settings
+	for _, h := range slices.Concat(o.Hosts, o.Cluster) {
+		if !slices.Contains(s.Hosts, h) {
+			s.Hosts = append(s.Hosts, h)
+		}
+	}
+	set := func(field *string, value, fallback string) {
+		if value != "" {
+			*field = value
+		} else if *field == "" {
+			*field = fallback
+		}
+	}
+	set(&s.Store, o.Store, "/data")
+	set(&s.ServerDir, o.ServerDir, a.path)
+	set(&s.Cert, o.Cert, "")
+	set(&s.Key, o.Key, "")
+	set(&s.CA, o.CA, "")
+	if s.Port = max(o.Port, s.Port); s.Port == 0 {
+		s.Port = 4222
+	}
+	if len(o.Cluster) > 0 {
+		s.Cluster = o.Cluster
+	}
+	if s.Run == "" {
+		s.Run = o.Run
+	}
+}
+
+// provide makes the credentials of a run that are missing. Those of the first
+// run are named after their role, others have the run's name before it.
+func (a *authority) provide(o Options) error {
+	prefix, folder := "", credsDir
+	if o.Run != a.Settings.Run {
+		prefix, folder = string(o.Run)+"-", filepath.Join(credsDir, string(o.Run))
+	}
+	need := func(role Role, name, folder string) error {
+		if a.find(prefix+name) != nil { // one that was revoked stays so
+			return nil
+		}
+		return a.issue(role, prefix+name, o.Run, filepath.Join(folder, name+credsExt))
+	}
+	if a.find(string(Admin)) == nil {
+		if err := a.issue(Admin, string(Admin), "", fileOf(Admin, string(Admin))); err != nil {
+			return err
+		}
+	}
+	for _, role := range []Role{Grouper, Trainer, Engine, Viewer} {
+		if err := need(role, string(role), folder); err != nil {
+			return err
+		}
+	}
+	for n := range o.Producers {
+		if err := need(Producer, fmt.Sprintf("p%02d", n+1), filepath.Join(folder, "producers")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *authority) remove(file string) error {
+	if err := os.Remove(a.join(file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove credential: %w", err)
+	}
+	return nil
+}
