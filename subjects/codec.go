@@ -15,7 +15,7 @@ func EncodeTrajectory(buf *bytes.Buffer, t *Trajectory) error {
 	if err := t.fits(); err != nil {
 		return err
 	}
-	buf.Grow(t.sizeHint())
+	buf.Grow(t.SizeHint())
 	w := writer{b: buf.AvailableBuffer()}
 	w.trajectory(t)
 	buf.Write(w.b) // in place, unless the hint was too small
@@ -39,9 +39,9 @@ func (t *Trajectory) fits() error {
 	return nil
 }
 
-// sizeHint is at least the size of the body, so that it is written without a
-// second allocation (text that is not UTF-8 may need one).
-func (t *Trajectory) sizeHint() int {
+// SizeHint is at least the size of the body in bytes, and little more: it is
+// written without a second allocation (text that is not UTF-8 may need one).
+func (t *Trajectory) SizeHint() int {
 	const scalars, perTurn, perSegment, perItem = 512, 64, 96, 32
 	n := scalars + len(t.Task) + len(t.Group) + len(t.Environment) + len(t.Producer) + len(t.Engine) +
 		len(t.Tokenizer) + len(t.Reason) + perTurn*len(t.Turns) + perSegment*len(t.Segments)

@@ -93,7 +93,7 @@ func TestBody_DecodesToWhatWasEncoded(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := mustEncode(t, want)
-		if hint := want.sizeHint(); hint < len(body) {
+		if hint := want.SizeHint(); hint < len(body) {
 			t.Fatalf("a body of %d bytes was expected to take at most %d", len(body), hint)
 		}
 		got, err := DecodeTrajectory(body)

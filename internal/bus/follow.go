@@ -40,13 +40,14 @@ type Msg struct {
 const (
 	headerPull      = 1024     // messages in one pull of headers
 	headerPullBytes = 8 << 20  // and their bytes: over the largest header
+	headerChunk     = 1 << 20  // bytes of one slice of headers: consumers queue a few of them
 	bodyPull        = 512      // messages in one pull of bodies
 	bodyPullBytes   = 32 << 20 // over max_payload, or the server spins; under the client's limits
 )
 
 // FollowHeaders hands the headers of ROLLOUTS from a sequence on to fn, without
-// end and in order, each exactly once: whatever is available as one slice, which fn
-// may not keep (the headers it may). It returns fn's error, or when ctx ends. The
+// end and in order, each exactly once: what is available as one slice of about 1 MiB
+// at most, which fn may not keep (the headers it may). It returns fn's error, or when ctx ends. The
 // connection, the server and the consumer may fail meanwhile. ErrIncompatible
 // means that the stream ends before the offset: it is not the one that was read.
 func FollowHeaders(ctx context.Context, c *Conn, run subjects.Run, from uint64, fn func([]HeaderMsg) error) error {
@@ -57,7 +58,7 @@ func FollowHeaders(ctx context.Context, c *Conn, run subjects.Run, from uint64, 
 // empty filter is the whole stream.
 func FollowStreamHeaders(ctx context.Context, c *Conn, stream, filter string, from uint64, fn func([]HeaderMsg) error) error {
 	var out []HeaderMsg
-	f := follower{conn: c, stream: stream, filter: filter, next: from, headersOnly: true, batch: headerPull, maxBytes: headerPullBytes}
+	f := follower{conn: c, stream: stream, filter: filter, next: from, headersOnly: true, batch: headerPull, maxBytes: headerPullBytes, chunk: headerChunk}
 	return f.run(ctx, func(in []arrival) error {
 		out = out[:0]
 		for _, a := range in {

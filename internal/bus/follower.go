@@ -31,6 +31,7 @@ type follower struct {
 	headersOnly    bool
 	batch          int // messages of one pull
 	maxBytes       int // bytes of one pull
+	chunk          int // bytes handed over at once, or a little more; 0: all there is
 	tries          int // sessions since something was handed over
 }
 
@@ -135,6 +136,7 @@ type session struct {
 	bytes   int    // the same in bytes
 	counted uint64 // deliveries of this consumer
 	got     []arrival
+	size    int // bytes of got
 }
 
 func (s *session) read(ctx context.Context, lost <-chan struct{}, fn func([]arrival) error) error {
@@ -177,9 +179,9 @@ func (s *session) pull() error {
 // hand takes m and whatever else is there, and gives it to fn. What was whole
 // before a break is handed over before the break is reported.
 func (s *session) hand(m *nats.Msg, fn func([]arrival) error) error {
-	s.got = s.got[:0]
+	s.got, s.size = s.got[:0], 0
 	broken := s.take(m)
-	for n := len(s.in); n > 0 && broken == nil && len(s.got) < s.batch; n-- {
+	for n := len(s.in); n > 0 && broken == nil && len(s.got) < s.batch && (s.chunk == 0 || s.size < s.chunk); n-- {
 		broken = s.take(<-s.in)
 	}
 	if len(s.got) > 0 {
@@ -219,7 +221,7 @@ func (s *session) take(m *nats.Msg) error {
 	if s.filter == "" && !s.latest {
 		a.skipped = a.seq - due
 	}
-	s.got = append(s.got, a)
+	s.got, s.size = append(s.got, a), s.size+m.Size()
 	return nil
 }
 

@@ -37,6 +37,9 @@ func Lowest(seq uint64, hdr nats.Header) uint64 {
 // cut divides n bytes for messages of at most limit bytes, headers included,
 // and returns the size of a part. The last message also lists the sequences.
 func cut(n int, limit int64) (size int, err error) {
+	if n > defaultMaxBody { // readers would refuse it
+		return 0, &APIError{Op: "cut", Subject: strconv.Itoa(n) + " bytes", Kind: ErrTooLarge, Description: fmt.Sprintf("a body has at most %d bytes", defaultMaxBody)}
+	}
 	room := int(min(limit, maxPartSize)) - partSlack
 	for parts := 2; parts <= maxParts; parts++ {
 		size = room - perSequence*parts
