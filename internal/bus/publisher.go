@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -23,13 +24,19 @@ type PublisherConfig struct {
 	// WindowBytes bounds the bodies that are published and not acknowledged.
 	// Default and most 4 MiB: the server's ingest queue is shared by all producers.
 	WindowBytes int
-	Log         zerolog.Logger
+	// HeldBytes bounds the encoded bodies in memory, from before a body is encoded
+	// until it is durable or given up. Callers of Publish wait for room, so a
+	// full stream costs this and no more. A body that is larger waits for all of
+	// it. Default 64 MiB.
+	HeldBytes int
+	Log       zerolog.Logger
 }
 
 const (
 	defaultBundleBytes = 256 << 10
 	defaultBundleCount = 64
 	maxWindowBytes     = 4 << 20
+	defaultHeldBytes   = 64 << 20
 	perEntry           = 512 // bytes of headers to reserve for one index entry
 )
 
@@ -43,6 +50,9 @@ func (c PublisherConfig) withDefaults() PublisherConfig {
 	c.BundleCount = min(c.BundleCount, subjects.MaxBundle)
 	if c.WindowBytes <= 0 || c.WindowBytes > maxWindowBytes {
 		c.WindowBytes = maxWindowBytes
+	}
+	if c.HeldBytes <= 0 {
+		c.HeldBytes = defaultHeldBytes
 	}
 	return c
 }
@@ -58,6 +68,7 @@ type Publisher struct {
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 	large   chan struct{} // held by the one body that travels in parts
+	held    *semaphore.Weighted
 
 	mu      sync.Mutex
 	closed  bool
@@ -76,7 +87,7 @@ func NewPublisher(c *Conn, cfg PublisherConfig) *Publisher {
 	cfg = cfg.withDefaults()
 	ctx, stop := context.WithCancel(context.Background())
 	return &Publisher{conn: c, cfg: cfg, subject: cfg.Run.RolloutSubject(cfg.Producer), ctx: ctx, stop: stop,
-		large: make(chan struct{}, 1), window: cfg.WindowBytes}
+		large: make(chan struct{}, 1), held: semaphore.NewWeighted(int64(cfg.HeldBytes)), window: cfg.WindowBytes}
 }
 
 // Publish encodes t and returns once it is durable, with its address. A full
@@ -84,6 +95,11 @@ func NewPublisher(c *Conn, cfg PublisherConfig) *Publisher {
 // that it is unknown whether the trajectory was published, and publishing it
 // again is safe. ErrMalformed means that t cannot stand in an index.
 func (p *Publisher) Publish(ctx context.Context, t *subjects.Trajectory) (subjects.Address, error) {
+	release, err := p.hold(ctx, t.SizeHint())
+	if err != nil {
+		return subjects.Address{}, fmt.Errorf("publish trajectory %s: %w", t.ID(), err)
+	}
+	defer release()
 	buf := newBuffer()
 	if err := subjects.EncodeTrajectory(buf, t); err != nil {
 		return subjects.Address{}, fmt.Errorf("publish trajectory %s: %w", t.ID(), err)
@@ -94,9 +110,38 @@ func (p *Publisher) Publish(ctx context.Context, t *subjects.Trajectory) (subjec
 // PublishEncoded is Publish for a body that is already encoded. Offset, Length
 // and Checksum of e are filled in; body may be reused when it returns.
 func (p *Publisher) PublishEncoded(ctx context.Context, e subjects.IndexEntry, body []byte) (subjects.Address, error) {
+	release, err := p.hold(ctx, len(body))
+	if err != nil {
+		return subjects.Address{}, fmt.Errorf("publish trajectory %s: %w", e.ID(), err)
+	}
+	defer release()
 	buf := newBuffer()
 	buf.Write(body)
 	return p.publish(ctx, e, buf)
+}
+
+// hold waits for room for a body of n bytes.
+func (p *Publisher) hold(ctx context.Context, n int) (release func(), err error) {
+	size := int64(min(n, p.cfg.HeldBytes))
+	if p.held.TryAcquire(size) {
+		return func() { p.held.Release(size) }, nil
+	}
+	p.wait(1)
+	defer p.wait(-1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)() // Close gives it up
+	if err := p.held.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	return func() { p.held.Release(size) }, nil
+}
+
+// wait counts a trajectory that has no room yet.
+func (p *Publisher) wait(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Waiting += n
 }
 
 // publish owns buf.
@@ -150,7 +195,7 @@ type PublisherStats struct {
 	Busy         uint64 // answers "cannot keep up"
 	Failed       uint64 // trajectories given up
 	Waiting      int    // trajectories not yet durable
-	PendingBytes int    // their bodies
+	PendingBytes int    // their bodies, as far as they are encoded
 	Blocked      bool   // the stream is full
 }
 
