@@ -49,3 +49,10 @@ func (c *Core) looksTo(e *subjects.Entry) (seq uint64) {
 	}
 	return seq
 }
+
+// Advantages are those of a group with these rewards.
+func (c Config) Advantages(rewards []float64) []float64 {
+	out := make([]float64, len(rewards))
+	c.advantages(out, rewards)
+	return out
+}

@@ -21,8 +21,9 @@ type layer struct {
 var layers = []layer{
 	{"cmd", []string{"internal/cli"}},
 	{"internal/cli", []string{"internal/app", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
-	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/recipe", "internal/bus", "subjects"}},
+	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/audit", "internal/recipe", "internal/bus", "subjects"}},
 	{"internal/recipe", []string{"envs", "grouper", "grouper/dataset", "producers/agents", "trainer-bridge/layout"}},
+	{"internal/audit", []string{"grouper", "internal/recipe", "producers/tokenizer", "envs", "internal/bus", "subjects"}},
 	{"internal/bus", []string{"subjects"}},
 	{"internal/auth", []string{"subjects"}},
 	{"internal/natstest", []string{"internal/bus", "subjects"}},

@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+// counters follow what each producer says it published. A producer that starts
+// again counts from 1: its lives are told apart by their names in Hr-Life, or
+// by the 1. With Hr-Life a message says how many of its life were acknowledged
+// as stored before it: so many must lie before it. Without, counters must be
+// contiguous.
+type counters struct {
+	*auditor
+	producers map[string]*producer
+	holes     int // in the stream so far
+}
+
+type producer struct {
+	name string
+	life *life
+	old  map[string]*life // named lives that are not the newest
+}
+
+// life is one process of a producer.
+type life struct {
+	name    string
+	highest uint64
+	seen    uint64
+	gaps    map[uint64]bool // counters below highest that have not come
+	missing uint64          // reported
+	holes   int             // of the stream, when it was last in order
+}
+
+// maxGaps bounds the counters a lie can make an audit remember.
+const maxGaps = 1 << 16
+
+func newCounters(a *auditor) *counters {
+	return &counters{auditor: a, producers: map[string]*producer{}}
+}
+
+// hole notes that messages are missing from the stream, be it on purpose: it is
+// reported already, and nothing follows from counters across it.
+func (c *counters) hole() { c.holes++ }
+
+func (c *counters) message(b *bundle) {
+	if b.forged != nil || b.producer == "" {
+		return
+	}
+	c.report.checked(CheckProducers, 1)
+	p := c.producers[b.producer]
+	if p == nil {
+		p = &producer{name: b.producer, old: map[string]*life{}}
+		c.producers[b.producer] = p
+	}
+	counter, _ := strconv.ParseUint(b.header.Get(subjects.HeaderCounter), 10, 64)
+	if counter == 0 {
+		return // not ours to judge: the inspector rejects it
+	}
+	name, stored := subjects.ParseLife(b.header.Get(subjects.HeaderLife))
+	l := c.lifeOf(p, name, counter)
+	if name == "" {
+		l.contiguous(counter, c.holes)
+		return
+	}
+	c.acknowledged(p, l, b, stored)
+	l.contiguous(counter, c.holes)
+}
+
+// lifeOf finds the life that a message is of.
+func (c *counters) lifeOf(p *producer, name string, counter uint64) *life {
+	l := p.life
+	switch {
+	case l == nil:
+	case name != "" && l.name == name:
+		return l
+	case name != "" && p.old[name] != nil:
+		return p.old[name] // two processes of one name
+	case name == "" && l.name == "" && (counter != 1 || l.gaps[1]):
+		return l
+	}
+	if l != nil {
+		c.close(p, l)
+		if len(p.old) < 64 {
+			p.old[l.name] = l
+		}
+	}
+	p.life = &life{name: name, gaps: map[uint64]bool{}, holes: c.holes}
+	if c.holes > 0 {
+		p.life.holes = -1
+	}
+	return p.life
+}
+
+// contiguous notes a counter.
+func (l *life) contiguous(counter uint64, holes int) {
+	if l.holes != holes { // what is missing in between is the stream's loss
+		l.holes = holes
+		clear(l.gaps)
+		l.highest, l.seen = counter, l.seen+1
+		return
+	}
+	switch {
+	case counter > l.highest:
+		for n := l.highest + 1; n < counter && len(l.gaps) < maxGaps; n++ {
+			l.gaps[n] = true
+		}
+		l.highest = counter
+		l.seen++
+	case l.gaps[counter]:
+		delete(l.gaps, counter)
+		l.seen++
+	}
+}
+
+// acknowledged wants as many messages of the life in the stream as were
+// acknowledged when this one was sent.
+func (c *counters) acknowledged(p *producer, l *life, b *bundle, stored uint64) {
+	if l.holes != c.holes {
+		l.seen, l.missing = max(l.seen, stored), 0
+		return
+	}
+	if have := l.seen + l.missing; stored > have {
+		c.lost(p, b.seq, stored-have, fmt.Sprintf("producer %s had %d messages acknowledged before its message %s at %d; the stream has %d of them",
+			p.name, stored, b.header.Get(subjects.HeaderCounter), b.seq, l.seen))
+		l.missing += stored - have
+	}
+}
+
+func (c *counters) lost(p *producer, seq, n uint64, text string) {
+	c.report.add(Discrepancy{Check: CheckProducers, Kind: Lost, Count: int(n), Text: text, Stream: c.stream(subjects.Rollouts), Seq: seq})
+}
+
+// close reports what a life without a name never published.
+func (c *counters) close(p *producer, l *life) {
+	if l.name != "" || len(l.gaps) == 0 {
+		return
+	}
+	first := slices.Min(slices.Collect(maps.Keys(l.gaps)))
+	c.lost(p, 0, uint64(len(l.gaps)), fmt.Sprintf("producer %s counted to %d and %d messages are missing, message %d first", p.name, l.highest, len(l.gaps), first))
+}
+
+// end closes all lives.
+func (c *counters) end() {
+	for _, name := range slices.Sorted(maps.Keys(c.producers)) {
+		c.close(c.producers[name], c.producers[name].life)
+	}
+}
