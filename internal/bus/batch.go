@@ -187,7 +187,7 @@ func (p *Publisher) leave(b *batch) {
 	}
 }
 
-// header is that of one ROLLOUTS message.
+// header is that of one ROLLOUTS message. The lock is held.
 func (p *Publisher) header(entries []subjects.IndexEntry, counter uint64) nats.Header {
 	index := make([]string, len(entries))
 	for i := range entries {
@@ -197,6 +197,7 @@ func (p *Publisher) header(entries []subjects.IndexEntry, counter uint64) nats.H
 		jetstream.MsgIDHeader:   {messageID(entries)},
 		subjects.HeaderProducer: {p.cfg.Producer},
 		subjects.HeaderCounter:  {strconv.FormatUint(counter, 10)},
+		subjects.HeaderLife:     {subjects.Life(p.life, p.stored)},
 		subjects.HeaderIndex:    index,
 	}
 }

@@ -30,6 +30,7 @@ func (p *Publisher) store(ctx context.Context, hdr nats.Header, data []byte, res
 	for n := 1; ; n++ {
 		ack, err := p.conn.publish(ctx, "publish to", p.subject, hdr, data)
 		if err == nil {
+			p.acknowledged(ack)
 			return ack, nil
 		}
 		p.observe(err, &blocked)
@@ -124,20 +125,27 @@ func (p *Publisher) publishAlone(ctx context.Context, e subjects.IndexEntry, bod
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+	p.mu.Lock()
 	whole := p.header([]subjects.IndexEntry{e}, 0)
+	p.mu.Unlock()
 	return publishParts(ctx, whole, body, limit, func(ctx context.Context, hdr nats.Header, data []byte) (uint64, error) {
 		hdr[subjects.HeaderProducer] = []string{p.cfg.Producer}
-		hdr[subjects.HeaderCounter] = []string{strconv.FormatUint(p.nextCounter(), 10)}
+		p.mu.Lock()
+		p.counter++
+		hdr[subjects.HeaderCounter], hdr[subjects.HeaderLife] = []string{strconv.FormatUint(p.counter, 10)}, []string{subjects.Life(p.life, p.stored)}
+		p.mu.Unlock()
 		ack, err = p.store(ctx, hdr, data, func() {})
 		return ack.Seq, err
 	})
 }
 
-func (p *Publisher) nextCounter() uint64 {
+// acknowledged counts a message that is stored.
+func (p *Publisher) acknowledged(ack pubAck) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counter++
-	return p.counter
+	if !ack.Duplicate {
+		p.stored++
+	}
 }
 
 func (p *Publisher) enter(bytes int) error {

@@ -3,6 +3,7 @@ package bus
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"sync"
 
@@ -73,6 +74,8 @@ type Publisher struct {
 	mu      sync.Mutex
 	closed  bool
 	counter uint64
+	life    string   // names this publisher among those of its producer
+	stored  uint64   // messages acknowledged, duplicates apart
 	open    *batch   // collects
 	queue   []*batch // full, waiting for room in the window
 	active  int      // batches in flight that are likely to be acknowledged soon
@@ -87,7 +90,8 @@ func NewPublisher(c *Conn, cfg PublisherConfig) *Publisher {
 	cfg = cfg.withDefaults()
 	ctx, stop := context.WithCancel(context.Background())
 	return &Publisher{conn: c, cfg: cfg, subject: cfg.Run.RolloutSubject(cfg.Producer), ctx: ctx, stop: stop,
-		large: make(chan struct{}, 1), held: semaphore.NewWeighted(int64(cfg.HeldBytes)), window: cfg.WindowBytes}
+		large: make(chan struct{}, 1), held: semaphore.NewWeighted(int64(cfg.HeldBytes)), window: cfg.WindowBytes,
+		life: rand.Text()[:8]}
 }
 
 // Publish encodes t and returns once it is durable, with its address. A full
