@@ -1,0 +1,203 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/grouper"
+	"github.com/headrace/headrace/grouper/dataset"
+	"github.com/headrace/headrace/grouper/service"
+	"github.com/headrace/headrace/internal/audit"
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/subjects"
+)
+
+const vocab = 100
+
+// world is a run on a real server, played to its end by the real grouper and
+// publisher; the test plays the inspector and the trainer.
+type world struct {
+	testing.TB
+	conn *bus.Conn
+	run  subjects.Run
+	cfg  grouper.Config
+	key  []byte
+	// spoil may change a trajectory before it is published; malformed ones are
+	// dead-lettered by the inspector.
+	spoil func(*subjects.Trajectory)
+}
+
+func policy(steps int64) grouper.Config {
+	return grouper.Config{Steps: steps, GroupSize: 4, GroupsPerBatch: 3, MaxStaleness: new(2), VersionWait: time.Millisecond,
+		Evaluation: grouper.Evaluation{Every: 4, Tasks: 4}}
+}
+
+func newWorld(t testing.TB, srv *bus.Server, run subjects.Run, cfg grouper.Config) *world {
+	w := &world{TB: t, conn: natstest.Connect(t, srv), run: run, cfg: cfg}
+	w.must(bus.EnsureStreams(t.Context(), w.conn, run, subjects.StreamOptions{RolloutBytes: 1 << 28}))
+	var err error
+	w.key, err = bus.LeaseKey(t.Context(), w.conn, run)
+	w.must(err)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// play plays the run to its end.
+func (w *world) play() *world {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, fn := range []func(context.Context) error{w.produce, w.train, w.inspect} {
+		wg.Go(func() {
+			if err := fn(ctx); err != nil && ctx.Err() == nil {
+				w.Error(err)
+			}
+		})
+	}
+	data, err := dataset.Open(dataset.Config{}, 4, 1)
+	w.must(err)
+	w.must(service.Run(ctx, service.Config{Conn: w.conn, Run: w.run, Grouper: w.cfg, Dataset: data, Environment: "lake",
+		Sampling: subjects.Sampling{Temperature: 1, MaxNewTokens: 8, Seed: 1}, Writer: "a", Log: zerolog.Nop(), Standby: 20 * time.Millisecond}))
+	w.must(ctx.Err())
+	cancel()
+	return w
+}
+
+// produce plays tasks with eight slots. Every ninth first attempt fails.
+func (w *world) produce(ctx context.Context) error {
+	leases, err := bus.Tasks(ctx, w.conn, w.run, zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = leases.Close() }()
+	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: w.run, Producer: "p1"})
+	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for range 8 {
+		wg.Go(func() { errs <- w.slot(ctx, leases, p) })
+	}
+	wg.Wait()
+	return errors.Join(<-errs, <-errs)
+}
+
+func (w *world) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher) error {
+	for {
+		l, err := leases.Next(ctx)
+		if err != nil {
+			return err
+		}
+		t := episode(l.Task)
+		if w.spoil != nil {
+			w.spoil(t)
+		}
+		if _, err := p.Publish(ctx, t); err != nil {
+			return err
+		}
+		if err := l.Ack(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func episode(t *subjects.Task) *subjects.Trajectory {
+	tr := &subjects.Trajectory{Kind: t.Kind, Group: t.Group, Slot: t.Slot, Attempt: t.Attempt, Round: t.Round, Environment: t.Environment,
+		Seed: t.Seed, Producer: "p1", Tokenizer: "bytes", Sampling: t.Sampling, Status: subjects.Succeeded, Token: t.Token,
+		Reward: float64((int(t.Slot)*7+int(t.Seed))%3) / 2}
+	if (int(t.Seed)+int(t.Slot))%9 == 0 && t.Attempt == 0 {
+		tr.Status, tr.Reward, tr.Reason = subjects.Failed, 0, "engine"
+		return tr
+	}
+	s := subjects.Segment{Parent: -1, Versions: []subjects.VersionSpan{{Start: 10, End: 30, Version: 1 << 20}}, LossMask: []subjects.Span{{Start: 10, End: 30}}}
+	for i := range int32(30) {
+		s.Tokens = append(s.Tokens, (i*int32(t.Slot)+i)%vocab)
+		if i >= 10 {
+			s.Logprobs = append(s.Logprobs, -float32(i)/40)
+		}
+	}
+	tr.Segments = []subjects.Segment{s}
+	return tr
+}
+
+// train commits every batch, with a checkpoint every second step.
+func (w *world) train(ctx context.Context) error {
+	if err := w.event(ctx, subjects.EventResumed, 0, &subjects.ResumedEvent{V: 1, Incarnation: 1}); err != nil {
+		return err
+	}
+	return bus.Follow(ctx, w.conn, w.run.StreamName(subjects.Ledger), "", 1, func(m *bus.Msg) error {
+		var e subjects.Entry
+		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
+			return err
+		}
+		for i := range e.Batches {
+			step := e.Batches[i].Step
+			err := w.event(ctx, subjects.EventCommit, step, &subjects.CommitEvent{V: 1, Step: step, Incarnation: 1})
+			if err == nil && step%2 == 0 {
+				err = w.event(ctx, subjects.EventCheckpoint, step, &subjects.CheckpointEvent{V: 1, Step: step, Incarnation: 1})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) event(ctx context.Context, kind subjects.WeightsEvent, n subjects.Step, e any) error {
+	data, err := subjects.EncodeMessage(e)
+	if err == nil {
+		_, err = bus.Send(ctx, w.conn, w.run.WeightsSubject(kind), fmt.Sprintf("%s/1/%d", kind, n), nil, data)
+	}
+	return err
+}
+
+// inspect does what the bridge's inspector does.
+func (w *world) inspect(ctx context.Context) error {
+	return bus.FollowBundles(ctx, w.conn, w.run, 1, func(m *bus.Msg, b *bus.Bundle, err error) error {
+		for i := range b.Items {
+			if fault := w.fault(b, i); fault != nil {
+				if _, err := bus.Bury(ctx, w.conn, w.run, bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: w.run.StreamName(subjects.Rollouts),
+					Sequence: m.Seq, Item: i, ID: b.Items[i].Entry.ID(), Data: b.Raw(i)}); err != nil {
+					return err
+				}
+			}
+		}
+		return w.conn.NC().Publish(w.run.InspectedSubject(), strconv.AppendUint(nil, m.Seq, 10))
+	})
+}
+
+func (w *world) fault(b *bus.Bundle, i int) error {
+	if b.Items[i].Err != nil {
+		return b.Items[i].Err
+	}
+	_, err := subjects.Inspect(b.Body(i), &b.Items[i].Entry, vocab)
+	return err
+}
+
+// audit audits the run.
+func (w *world) audit() *audit.Report {
+	w.Helper()
+	r, err := audit.Run(w.Context(), w.conn, w.run, audit.Options{Policy: w.policy()})
+	w.must(err)
+	return r
+}
+
+func (w *world) policy() *audit.Policy {
+	return &audit.Policy{Grouper: w.cfg, Supply: grouper.Supply{Train: []uint64{0}}, Vocab: vocab, Key: w.key}
+}
