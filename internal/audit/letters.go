@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -30,30 +28,23 @@ type rejection struct {
 // readLetters reads DEADLETTER, which is small.
 func readLetters(ctx context.Context, c *bus.Conn, run subjects.Run, state jetstream.StreamState) (*letters, error) {
 	l := &letters{at: map[subjects.Address]bool{}}
-	stubs := uint64(0)
+	replaced := uint64(0)
 	err := bus.Letters(ctx, c, run, func(m *bus.Letter) error {
-		if !m.Dropped.IsZero() {
-			stubs++
-		}
+		replaced += uint64(m.Replaced)
 		if m.Stage != subjects.InspectStage || m.Source != run.StreamName(subjects.Rollouts) {
 			return nil
 		}
-		r := rejection{seq: m.Seq, Address: subjects.Address{Seq: m.Sequence, Index: grouper.Whole}, id: m.ID}
+		r := rejection{seq: m.Number, Address: subjects.Address{Seq: m.Sequence, Index: grouper.Whole}, id: m.ID}
 		if m.Item != bus.WholeMessage {
 			r.Index = m.Item
-		}
-		if of, ok := strings.CutPrefix(m.Header.Get(jetstream.MsgIDHeader), "dropped/"); ok {
-			if seq, err := strconv.ParseUint(of, 10, 64); err == nil {
-				r.seq = min(r.seq, seq)
-			}
 		}
 		l.list = append(l.list, r)
 		l.at[r.Address] = true
 		return nil
 	})
 	slices.SortStableFunc(l.list, func(a, b rejection) int { return cmp.Compare(a.seq, b.seq) })
-	if missing := state.LastSeq - state.Msgs; missing > stubs {
-		l.gone = missing - stubs
+	if missing := state.LastSeq - state.Msgs; missing > replaced {
+		l.gone = missing - replaced
 	}
 	return l, err
 }
