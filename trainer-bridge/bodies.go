@@ -3,6 +3,7 @@ package trainerbridge
 import (
 	"container/list"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -18,7 +19,9 @@ type bundle struct {
 	// The cache's: trajectories without their place in a batch, and its place
 	// in the order of eviction.
 	open int
+	size int
 	elem *list.Element
+	lean bool // its data is gone, but for the segments that somebody needs
 }
 
 func newBundle(b *bus.Bundle) *bundle {
@@ -46,10 +49,64 @@ func (b *bundle) view(i, vocab int) (*subjects.BodyView, error) {
 	return &v, nil
 }
 
-// viewBytes is about what a validated body takes beside its bytes.
-const viewBytes = 1 << 10
+// viewBytes is about what a validated body takes beside its bytes, segmentBytes
+// what each of its segments does.
+const (
+	viewBytes    = 1 << 10
+	segmentBytes = 112
+)
 
-func (b *bundle) bytes() int { return len(b.Data) + viewBytes*len(b.Items) }
+// bytes is about what the bundle takes in memory.
+func (b *bundle) bytes() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.Data) + viewBytes*len(b.Items)
+	for _, v := range b.views {
+		if v != nil {
+			n += segmentBytes * len(v.Segments)
+		}
+	}
+	return n
+}
+
+// strip copies the segments of some trajectories out of the bundle and lets go
+// of everything else. Those that are malformed say so when they are asked for.
+func (b *bundle) strip(items []int, vocab int) {
+	for _, i := range items {
+		v, err := b.view(i, vocab)
+		switch {
+		case i < 0 || i >= len(b.Items):
+		case err != nil:
+			b.Items[i].Err = err
+		default:
+			b.views[i] = &subjects.BodyView{Segments: copySegments(v.Segments)}
+		}
+	}
+	b.Data, b.Header, b.lean = nil, nil, true
+}
+
+// copySegments moves segments into one piece of memory of their own.
+func copySegments(segments []subjects.SegmentView) []subjects.SegmentView {
+	n := 0
+	for i := range segments {
+		s := &segments[i]
+		n += len(s.Tokens) + len(s.Logprobs) + len(s.Versions) + len(s.LossMask)
+	}
+	memory, out := make([]byte, 0, n), slices.Clone(segments)
+	move := func(p *[]byte) {
+		from := len(memory)
+		memory = append(memory, *p...)
+		*p = memory[from:len(memory):len(memory)]
+	}
+	for i := range out {
+		s := &out[i]
+		move(&s.Tokens)
+		move(&s.Logprobs)
+		move(&s.Versions)
+		move(&s.LossMask)
+	}
+	return out
+}
 
 // bodies keeps bundles from their inspection, or a fetch, until their
 // trajectories are in batches, bounded in bytes. What is over the bound goes: bundles
@@ -79,16 +136,18 @@ func (c *bodies) get(seq uint64) *bundle {
 func (c *bodies) put(b *bundle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bySeq[b.Seq] != nil || b.bytes() > c.limit {
+	size := b.bytes()
+	if c.bySeq[b.Seq] != nil || size > c.limit {
 		return
 	}
+	b.size = size
 	for i := range b.Items {
 		if e := &b.Items[i].Entry; b.Items[i].Err == nil && e.Kind == subjects.Train && e.Status.Trained() {
 			b.open++
 		}
 	}
 	c.bySeq[b.Seq] = b
-	c.used += b.bytes()
+	c.used += b.size
 	b.elem = c.queue(b).PushBack(b)
 	for c.used > c.limit {
 		c.evict()
@@ -109,7 +168,7 @@ func (c *bodies) evict() {
 	}
 	b := from.Remove(from.Front()).(*bundle)
 	delete(c.bySeq, b.Seq)
-	c.used -= b.bytes()
+	c.used -= b.size
 }
 
 // settle notes that a trajectory of a bundle found its place, or will never.

@@ -31,6 +31,8 @@ type builder struct {
 	wanted  []bool
 	loaded  map[uint64]*bundle // of the batch at hand
 	missing []bus.SeqSize
+	places  map[uint64][]int // of missing ones: the trajectories that are needed
+	fetched int              // bytes of missing ones so far
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -117,14 +119,15 @@ const fetchAttempts = 3
 // load gets the bundles of the batch, from the cache or the log.
 func (b *builder) load(ctx context.Context, m *manifest) error {
 	clear(b.loaded)
-	b.missing = b.missing[:0]
+	b.missing, b.places = b.missing[:0], map[uint64][]int{}
 	_ = b.members(m, func(t *subjects.Member, _, _ int) error {
-		if _, asked := b.loaded[t.Seq]; asked {
-			return nil
+		if _, asked := b.loaded[t.Seq]; !asked {
+			if b.loaded[t.Seq] = b.bodies.get(t.Seq); b.loaded[t.Seq] == nil {
+				b.missing = append(b.missing, bus.SeqSize{Seq: t.Seq, Size: t.Offset + t.Length})
+			}
 		}
-		b.loaded[t.Seq] = b.bodies.get(t.Seq)
 		if b.loaded[t.Seq] == nil {
-			b.missing = append(b.missing, bus.SeqSize{Seq: t.Seq, Size: t.Offset + t.Length})
+			b.places[t.Seq] = append(b.places[t.Seq], t.Index)
 		}
 		return nil
 	})
@@ -141,15 +144,23 @@ func (b *builder) load(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// read fetches the missing bundles.
+// read fetches the missing bundles. What is beyond a quarter of the cache would
+// push everything else out of it: of that only the segments are kept, and those no
+// longer than the batch is built. So a batch takes about what its slot does,
+// whatever its bundles hold beside.
 func (b *builder) read(ctx context.Context) error {
+	b.fetched = 0
 	return b.fetch.Fetch(ctx, b.missing, func(seq uint64, hdr nats.Header, data []byte) error {
 		b.stats.fetchedBytes.Add(int64(len(data)))
 		opened, err := bus.OpenBundle(seq, hdr, data)
 		if err != nil {
 			opened = &bus.Bundle{Seq: seq, Data: data} // its members are then not found, and named
 		}
-		b.loaded[seq] = newBundle(opened)
+		whole := newBundle(opened)
+		if b.fetched += len(data); b.fetched > b.bodies.limit/4 {
+			whole.strip(b.places[seq], b.vocab)
+		}
+		b.loaded[seq] = whole
 		return nil
 	})
 }
@@ -170,7 +181,9 @@ func (b *builder) damaged(m *manifest) error {
 	})
 	if err == nil {
 		for seq := range fetched {
-			b.bodies.put(b.loaded[seq])
+			if !b.loaded[seq].lean {
+				b.bodies.put(b.loaded[seq])
+			}
 		}
 	}
 	return err

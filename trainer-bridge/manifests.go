@@ -17,8 +17,12 @@ type manifest struct {
 	seq uint64
 }
 
-// recentSteps is how many manifests stay decoded; older ones are read again.
-const recentSteps = 64
+// How many manifests stay decoded, and their members, some 200 bytes each; older
+// ones are read again.
+const (
+	recentSteps   = 64
+	recentMembers = 1 << 18
+)
 
 // manifests follows LEDGER and finds batches by step. It is safe for
 // concurrent use.
@@ -30,6 +34,8 @@ type manifests struct {
 	mu      sync.Mutex
 	seqs    map[subjects.Step]uint64
 	recent  map[subjects.Step]*manifest
+	members int                         // of recent
+	oldest  subjects.Step               // of recent
 	again   map[subjects.Step]*manifest // of the entry that was last read again
 	last    subjects.Step               // the highest
 	seen    uint64                      // ledger sequence
@@ -63,8 +69,7 @@ func (m *manifests) add(seq uint64, e *subjects.Entry) {
 	for i := range e.Batches {
 		step := e.Batches[i].Step
 		m.seqs[step] = seq
-		m.recent[step] = &manifest{e.Batches[i], seq}
-		delete(m.recent, step-recentSteps)
+		m.remember(step, &manifest{e.Batches[i], seq})
 		m.last = max(m.last, step)
 	}
 	if e.End != "" {
@@ -81,6 +86,35 @@ func (m *manifests) add(seq uint64, e *subjects.Entry) {
 			}
 		}
 	}
+}
+
+// remember keeps a manifest decoded, as far as there is room.
+func (m *manifests) remember(step subjects.Step, b *manifest) {
+	m.forget(step)
+	if len(m.recent) == 0 {
+		m.oldest = step
+	}
+	m.recent[step] = b
+	m.members += b.size()
+	for m.oldest < step && (len(m.recent) > recentSteps || m.members > recentMembers) {
+		m.forget(m.oldest)
+		m.oldest++
+	}
+}
+
+func (m *manifests) forget(step subjects.Step) {
+	if b := m.recent[step]; b != nil {
+		m.members -= b.size()
+		delete(m.recent, step)
+	}
+}
+
+// size is the number of its members.
+func (b *manifest) size() (n int) {
+	for i := range b.Groups {
+		n += len(b.Groups[i].Members)
+	}
+	return n
 }
 
 // endOfRun is what await returns when no batch of that step will come.
