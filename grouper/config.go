@@ -215,6 +215,12 @@ func (e *Evaluation) Episodes() int {
 	return e.Samples
 }
 
+// BatchTrajectories is the most trajectories a batch can have.
+func (c Config) BatchTrajectories() int {
+	c = c.WithDefaults()
+	return c.batchGroups() * c.GroupSize
+}
+
 // batchGroups is the most groups a batch can have.
 func (c *Config) batchGroups() int {
 	if c.TokensPerBatch > 0 {

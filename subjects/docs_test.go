@@ -17,7 +17,7 @@ func TestDocs_NameEveryFieldThatTravels(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]bool{HeaderIndex: true, HeaderProducer: true, HeaderCounter: true, HeaderParts: true,
-		HeaderReason: true, HeaderSource: true, HeaderSequence: true, HeaderItem: true, HeaderID: true}
+		HeaderReason: true, HeaderSource: true, HeaderSequence: true, HeaderItem: true, HeaderID: true, HeaderBytes: true}
 	for _, m := range messages() {
 		keys(reflect.TypeOf(m).Elem(), want)
 	}

@@ -22,6 +22,7 @@ const (
 	HeaderSequence = "Hr-Sequence" // their sequence there
 	HeaderItem     = "Hr-Item"     // place in the bundle; absent for the whole message
 	HeaderID       = "Hr-Id"       // trajectory id, where it could be read
+	HeaderBytes    = "Hr-Bytes"    // how many bytes the original had; only of a letter that has not all of them
 )
 
 // RunRecord is what a role needs to know of a run, under the run's name in the

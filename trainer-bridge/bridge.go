@@ -72,8 +72,10 @@ func newBridge(cfg Config) *bridge {
 		draining: make(chan struct{}), failed: make(chan struct{}), sessions: map[int]*session{}}
 	b.manifests = newManifests(cfg.Conn, cfg.Run, b.bodies)
 	b.fetch = bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{})
-	b.inspector = &inspector{conn: cfg.Conn, run: cfg.Run, vocab: cfg.Vocab, bodies: b.bodies, stats: b.stats,
-		log: cfg.Log, onEvent: cfg.OnEvent, moved: make(chan struct{}, 1)}
+	b.inspector = &inspector{conn: cfg.Conn, run: cfg.Run, leased: cfg.Leased, vocab: cfg.Vocab, bodies: b.bodies, stats: b.stats,
+		fetch: bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{}),
+		fits:  func(s []subjects.SegmentView) error { return cfg.Layout.Fits(s, cfg.MaxSegments) },
+		log:   cfg.Log, onEvent: cfg.OnEvent, moved: make(chan struct{}, 1)}
 	return b
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -21,9 +22,9 @@ type grave struct {
 // errCaughtUp ends a follow at the head of the stream as it was.
 var errCaughtUp = errors.New("caught up")
 
-// graves lists what earlier inspections have dead-lettered: a bridge that starts
-// again must not do so twice.
-func (in *inspector) graves(ctx context.Context) (map[grave]bool, error) {
+// graves lists what earlier inspections have dead-lettered from a sequence on: a
+// bridge that starts there again must not do so twice.
+func (in *inspector) graves(ctx context.Context, from uint64) (map[grave]bool, error) {
 	stream, subject := in.run.StreamName(subjects.DeadLetter), in.run.DeadLetterSubject(subjects.InspectStage)
 	known := map[grave]bool{}
 	head, err := bus.Last(ctx, in.conn, stream, subject)
@@ -41,7 +42,7 @@ func (in *inspector) graves(ctx context.Context) (map[grave]bool, error) {
 			if v := h.Get(subjects.HeaderItem); v != "" && err == nil {
 				item, err = strconv.Atoi(v)
 			}
-			if err == nil {
+			if err == nil && seq >= from {
 				known[grave{seq, item}] = true
 			}
 			if letters[i].Seq >= head.Seq {
@@ -56,34 +57,118 @@ func (in *inspector) graves(ctx context.Context) (map[grave]bool, error) {
 	return known, err
 }
 
-// fullPause is how long a full DEADLETTER is left before another try.
-const fullPause = 2 * time.Second
+// letter is a dead letter of the inspector.
+func (in *inspector) letter(m *bus.Msg, item int, id string, data []byte, fault error) bus.DeadLetter {
+	return bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: in.run.StreamName(subjects.Rollouts),
+		Sequence: m.Seq, Item: item, ID: id, Data: data}
+}
 
-// bury stores a dead letter, once. A full stream holds the inspection, and with
-// it the grouping of what comes after, until somebody makes room.
-func (in *inspector) bury(ctx context.Context, m *bus.Msg, item int, id string, data []byte, fault error) error {
-	in.stats.rejected.Add(1)
-	if in.known[grave{m.Seq, item}] {
+// bury stores a dead letter, once, and tells of it.
+func (in *inspector) bury(ctx context.Context, letter bus.DeadLetter) error {
+	if in.known[grave{letter.Sequence, letter.Item}] {
 		return nil
 	}
-	letter := bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: in.run.StreamName(subjects.Rollouts),
-		Sequence: m.Seq, Item: item, ID: id, Data: data}
+	if err := in.store(ctx, letter); err != nil {
+		return fmt.Errorf("dead-letter rollouts message %d: %w", letter.Sequence, err)
+	}
+	in.log.Warn().Uint64("seq", letter.Sequence).Int("item", letter.Item).Str("id", letter.ID).Str("fault", letter.Reason).Msg("trajectory is malformed, dead-lettered")
+	in.onEvent(Event{Kind: Rejected, Text: fmt.Sprintf("%s in rollouts message %d: %s", letter.ID, letter.Sequence, letter.Reason)})
+	return nil
+}
+
+// fullPause is how long a DEADLETTER that cannot be made room in is left alone.
+const fullPause = 2 * time.Second
+
+// store makes a letter durable in a stream that may be full: the rejection must
+// get through, or the grouper would wait for ever; the bytes need not. So a letter
+// that does not fit goes without its body; if not even that fits, the oldest
+// letters go that no grouper needs any more.
+func (in *inspector) store(ctx context.Context, letter bus.DeadLetter) error {
+	if len(letter.Data) > largeLetter && len(letter.Data) > in.roomFor(ctx) {
+		in.empty(&letter)
+	}
 	for {
 		_, err := bus.Bury(ctx, in.conn, in.run, letter)
-		if err == nil {
-			break
-		}
 		if !errors.Is(err, bus.ErrStreamFull) {
-			return fmt.Errorf("dead-letter rollouts message %d: %w", m.Seq, err)
+			return err
 		}
-		in.log.Warn().Uint64("seq", m.Seq).Err(err).Msg("inspection waits: purge the dead letters")
+		if len(letter.Data) > 0 {
+			in.empty(&letter)
+			continue
+		}
+		freed, err := in.sweep(ctx)
+		if err == nil && freed {
+			continue
+		}
+		in.log.Warn().Uint64("seq", letter.Sequence).Err(err).Msg("inspection waits: DEADLETTER is full of letters that are needed, drop some or raise its limit")
 		select {
 		case <-time.After(fullPause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	in.log.Warn().Uint64("seq", m.Seq).Int("item", item).Str("id", id).Err(fault).Msg("trajectory is malformed, dead-lettered")
-	in.onEvent(Event{Kind: Rejected, Text: fmt.Sprintf("%s in rollouts message %d: %v", id, m.Seq, fault)})
-	return nil
+}
+
+// empty takes the body out of a letter.
+func (in *inspector) empty(letter *bus.DeadLetter) {
+	in.stats.bodiless.Add(1)
+	letter.Bytes, letter.Data = max(letter.Bytes, len(letter.Data)), nil
+}
+
+// largeLetter is a body that may travel in parts: room is looked for before, or
+// its early parts would stay behind if the last did not fit.
+const largeLetter = 1 << 20
+
+// roomFor is how many bytes a letter may have beside its headers.
+func (in *inspector) roomFor(ctx context.Context) int {
+	config, state, err := bus.StreamLimits(ctx, in.conn, in.run, subjects.DeadLetter)
+	if err != nil || config.MaxBytes <= 0 {
+		return math.MaxInt
+	}
+	return int(max(0, config.MaxBytes-int64(state.Bytes)-letterRoom))
+}
+
+// letterRoom is kept free for the headers of letters without a body.
+const letterRoom = 64 << 10
+
+// sweepMost is how many letters one sweep looks at.
+const sweepMost = 4096
+
+// sweep removes the oldest letters whose trajectories are below the watermark: no
+// group that is open or waits for its batch needs to know of them. It reports
+// whether there were any.
+func (in *inspector) sweep(ctx context.Context) (freed bool, err error) {
+	low, err := in.start(ctx)
+	if err != nil {
+		return false, err
+	}
+	state, err := bus.StreamState(ctx, in.conn, in.run, subjects.DeadLetter)
+	if err != nil || state.Msgs == 0 {
+		return false, err
+	}
+	below, looked := state.FirstSeq, 0
+	err = bus.FollowStreamHeaders(ctx, in.conn, in.run.StreamName(subjects.DeadLetter), "", below, func(letters []bus.HeaderMsg) error {
+		for i := range letters {
+			if looked++; in.needed(&letters[i], low) || looked > sweepMost || letters[i].Seq >= state.LastSeq {
+				return errCaughtUp
+			}
+			below = letters[i].Seq + 1
+		}
+		return nil
+	})
+	if !errors.Is(err, errCaughtUp) || below == state.FirstSeq {
+		return false, err
+	}
+	if err := bus.Purge(ctx, in.conn, in.run, subjects.DeadLetter, below); err != nil {
+		return false, err
+	}
+	in.stats.swept.Add(int64(looked - 1))
+	in.log.Warn().Uint64("below", below).Int("letters", looked-1).Msg("DEADLETTER is full: the oldest letters were dropped")
+	return true, nil
+}
+
+// needed reports whether a letter rejects something from a sequence of ROLLOUTS on.
+func (in *inspector) needed(m *bus.HeaderMsg, low uint64) bool {
+	seq, err := strconv.ParseUint(m.Header.Get(subjects.HeaderSequence), 10, 64)
+	return err == nil && seq >= low && m.Header.Get(subjects.HeaderSource) == in.run.StreamName(subjects.Rollouts)
 }

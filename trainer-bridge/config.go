@@ -43,6 +43,12 @@ type Config struct {
 	Token string
 	// Inspect runs the inspector: exactly one bridge of a run should.
 	Inspect bool
+	// Leased says that trajectories carry the tokens of their leases, as they do
+	// unless groups come from outside: the inspector passes over those without.
+	Leased bool
+	// MaxSegments is the most segments of a trajectory that a batch is sure to
+	// have rows for; one with more is dead-lettered. 0: Layout.MaxRows.
+	MaxSegments int
 	// CacheBytes bounds the bodies kept in memory. Default 512 MiB.
 	CacheBytes int
 	// DrainTimeout is how long a trainer may take to checkpoint and say

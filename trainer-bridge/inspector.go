@@ -16,35 +16,46 @@ import (
 )
 
 // inspector reads every bundle of ROLLOUTS once: what no trainer could use goes
-// to DEADLETTER, the rest to the cache, and the grouper hears how far it got.
+// to DEADLETTER, the rest to the cache, and the grouper hears how far it got. Of
+// what counts for nothing (see [subjects.Gate]) it reads the headers.
 type inspector struct {
 	conn    *bus.Conn
 	run     subjects.Run
+	leased  bool // trajectories carry lease tokens
 	vocab   int
+	fits    func([]subjects.SegmentView) error
+	fetch   *bus.Fetcher // of parts
 	bodies  *bodies
 	stats   *stats
 	log     zerolog.Logger
 	onEvent func(Event)
 
-	known map[grave]bool // dead-lettered before this start
-	done  atomic.Uint64  // every sequence up to it is inspected
-	moved chan struct{}  // holds one: done has changed
+	gate    *subjects.Gate
+	seen    seen
+	garbage map[string]uint64 // by producer: what could not be read
+	known   map[grave]bool    // dead-lettered before this start
+	done    atomic.Uint64     // every sequence up to it is inspected
+	moved   chan struct{}     // holds one: done has changed
 }
 
 func (in *inspector) inspect(ctx context.Context) error {
 	from, err := in.start(ctx)
 	if err == nil {
-		in.known, err = in.graves(ctx)
+		in.known, err = in.graves(ctx, from)
+	}
+	if err == nil {
+		in.gate, err = in.newGate(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("start inspection: %w", err)
 	}
+	in.garbage = map[string]uint64{}
 	in.advance(from - 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.announce(ctx) })
 	g.Go(func() error {
-		err := bus.FollowBundles(ctx, in.conn, in.run, from, func(m *bus.Msg, b *bus.Bundle, err error) error {
-			return in.message(ctx, m, b, err)
+		err := bus.Follow(ctx, in.conn, in.run.StreamName(subjects.Rollouts), "", from, func(m *bus.Msg) error {
+			return in.message(ctx, m)
 		})
 		if err != nil {
 			return fmt.Errorf("inspect rollouts: %w", err)
@@ -52,6 +63,19 @@ func (in *inspector) inspect(ctx context.Context) error {
 		return nil
 	})
 	return g.Wait()
+}
+
+// newGate reads the run's lease key. A run that a version without one made has
+// none, and its trajectories no tokens.
+func (in *inspector) newGate(ctx context.Context) (*subjects.Gate, error) {
+	if !in.leased {
+		return subjects.NewGate(in.run, nil), nil
+	}
+	key, err := bus.LeaseKey(ctx, in.conn, in.run)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return nil, err
+	}
+	return subjects.NewGate(in.run, key), nil
 }
 
 // start is the first sequence that an open group may need.
@@ -80,23 +104,47 @@ func (in *inspector) advance(seq uint64) {
 
 // message inspects one message. An error of its own is the bus's; whatever the
 // message holds is dealt with here.
-func (in *inspector) message(ctx context.Context, m *bus.Msg, opened *bus.Bundle, fault error) error {
+func (in *inspector) message(ctx context.Context, m *bus.Msg) error {
 	if m.Skipped > 0 {
 		in.log.Warn().Uint64("seq", m.Seq).Uint64("skipped", m.Skipped).Msg("rollouts has a gap")
 	}
 	in.stats.inspectedBytes.Add(int64(len(m.Data)))
-	if fault != nil {
-		if err := in.bury(ctx, m, bus.WholeMessage, "", m.Data, fault); err != nil {
-			return err
-		}
-		in.advance(m.Seq)
-		return nil
+	items, err := in.admit(ctx, m)
+	if err == nil && items != nil {
+		err = in.open(ctx, m, items)
 	}
+	if err == nil {
+		in.advance(m.Seq)
+	}
+	return err
+}
+
+// open inspects the bodies of a message.
+func (in *inspector) open(ctx context.Context, m *bus.Msg, items []bus.Item) error {
+	data, err := in.fetch.Whole(ctx, m)
+	var opened *bus.Bundle
+	if err == nil {
+		opened, err = bus.OpenItems(m.Seq, m.Header, data, items)
+	}
+	if errors.Is(err, bus.ErrMalformed) || errors.Is(err, bus.ErrNotFound) {
+		in.stats.rejected.Add(1)
+		return in.bury(ctx, in.letter(m, bus.WholeMessage, firstID(items), m.Data, err))
+	}
+	if err != nil {
+		return err
+	}
+	opened.Time = m.Time
 	b := newBundle(opened)
 	keep := false
 	for i := range b.Items {
+		if turnedAway(b.Items[i].Err) {
+			continue
+		}
 		v, fault := b.view(i, in.vocab)
 		in.stats.inspected.Add(1)
+		if fault == nil && v.Status.Trained() {
+			fault = in.fits(v.Segments)
+		}
 		if fault == nil {
 			keep = keep || v.Kind == subjects.Train && v.Status.Trained()
 			continue
@@ -108,7 +156,6 @@ func (in *inspector) message(ctx context.Context, m *bus.Msg, opened *bus.Bundle
 	if keep {
 		in.bodies.put(b)
 	}
-	in.advance(m.Seq)
 	return nil
 }
 
@@ -123,7 +170,8 @@ func (in *inspector) reject(ctx context.Context, m *bus.Msg, b *bundle, i int, f
 		id = e.ID()
 	}
 	b.Items[i].Err = fault
-	return in.bury(ctx, m, i, id, data, fault)
+	in.stats.rejected.Add(1)
+	return in.bury(ctx, in.letter(m, i, id, data, fault))
 }
 
 const (

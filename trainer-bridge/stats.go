@@ -11,6 +11,8 @@ import (
 // stats are the bridge's counts. They only grow.
 type stats struct {
 	inspected, inspectedBytes, rejected       atomic.Int64
+	forged, forgedBytes, copies, unreadable   atomic.Int64
+	bodiless, swept                           atomic.Int64
 	fetchedBytes, usedBytes                   atomic.Int64
 	batches, rows, tokens, bytes, overflowed  atomic.Int64
 	fillNanos, waitNanos                      atomic.Int64
@@ -47,6 +49,12 @@ func (s *stats) values() map[string]float64 {
 		"inspected_trajectories_total": float64(s.inspected.Load()),
 		"inspected_bytes_total":        float64(s.inspectedBytes.Load()),
 		"rejected_trajectories_total":  float64(s.rejected.Load()),
+		"forged_trajectories_total":    float64(s.forged.Load()),
+		"forged_bytes_total":           float64(s.forgedBytes.Load()),
+		"copied_trajectories_total":    float64(s.copies.Load()),
+		"unreadable_total":             float64(s.unreadable.Load()),
+		"letters_without_body_total":   float64(s.bodiless.Load()),
+		"letters_swept_total":          float64(s.swept.Load()),
 		"fetched_bytes_total":          float64(s.fetchedBytes.Load()),
 		"used_bytes_total":             float64(s.usedBytes.Load()),
 		"batches_total":                float64(s.batches.Load()),

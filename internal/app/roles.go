@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/headrace/headrace/envs"
+	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/dataset"
 	group "github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/producers"
@@ -193,6 +194,8 @@ func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
 		Conn: m.conn, Run: m.run, Listen: o.Listen, Layout: m.recipe.Bridge, Vocab: m.tok.VocabSize(),
 		Trainer: trainerJSON, Model: modelJSON, Paths: paths, MaxSteps: subjects.Step(m.recipe.Trainer.Steps),
 		Token: o.Token, Inspect: true, Log: m.log, OnEvent: o.onEvent,
+		Leased:      m.recipe.Grouper.Source != grouper.SourceExternal,
+		MaxSegments: max(1, m.recipe.Bridge.WithDefaults().MaxRows/m.recipe.Grouper.BatchTrajectories()),
 	})
 }
 

@@ -33,11 +33,21 @@ type Item struct {
 // (entry, place, checksum) is that item's Err alone. Items are valid when they
 // lie within the body, one behind the other, without overlap or gap before them.
 func OpenBundle(seq uint64, hdr nats.Header, data []byte) (*Bundle, error) {
-	index := hdr[subjects.HeaderIndex]
-	if len(index) == 0 {
+	items := make([]Item, len(hdr[subjects.HeaderIndex]))
+	for i, text := range hdr[subjects.HeaderIndex] {
+		items[i].Entry, items[i].Err = subjects.ParseIndex(text)
+	}
+	return OpenItems(seq, hdr, data, items)
+}
+
+// OpenItems is OpenBundle for a message whose index is read already. An item
+// that comes with an Err is passed over: its bytes are not looked at, and nothing
+// is said of where its neighbours must lie.
+func OpenItems(seq uint64, hdr nats.Header, data []byte, items []Item) (*Bundle, error) {
+	if len(items) == 0 {
 		return nil, fmt.Errorf("%w: message %d has no index", ErrMalformed, seq)
 	}
-	b := &Bundle{Seq: seq, Header: hdr, Data: data, Items: make([]Item, len(index))}
+	b := &Bundle{Seq: seq, Header: hdr, Data: data, Items: items}
 	if v := hdr[subjects.HeaderProducer]; len(v) == 1 && subjects.ValidToken(v[0]) {
 		b.Producer = v[0]
 	} else {
@@ -49,16 +59,15 @@ func OpenBundle(seq uint64, hdr nats.Header, data []byte) (*Bundle, error) {
 	if b.Counter == 0 {
 		return nil, fmt.Errorf("%w: message %d has no counter", ErrMalformed, seq)
 	}
-	b.place(index)
+	b.place()
 	return b, nil
 }
 
-// place parses the entries and checks that they tile the body.
-func (b *Bundle) place(index []string) {
+// place checks that the items tile the body.
+func (b *Bundle) place() {
 	end, known := 0, true // where the previous item ends, if that can be told
-	for i, text := range index {
+	for i := range b.Items {
 		it := &b.Items[i]
-		it.Entry, it.Err = subjects.ParseIndex(text)
 		if it.Err != nil {
 			known = false
 			continue

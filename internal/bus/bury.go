@@ -27,6 +27,7 @@ type DeadLetter struct {
 	Item     int    // place in the bundle, or WholeMessage
 	ID       string // trajectory id, where it could be read
 	Data     []byte // the original bytes
+	Bytes    int    // how many they were, where Data has not all of them
 }
 
 // Bury stores a dead letter and returns its sequence once it is durable. The
@@ -59,6 +60,9 @@ func (d DeadLetter) header() nats.Header {
 	}
 	if d.Item != WholeMessage {
 		hdr[subjects.HeaderItem] = []string{strconv.Itoa(d.Item)}
+	}
+	if d.Bytes > 0 {
+		hdr[subjects.HeaderBytes] = []string{strconv.Itoa(d.Bytes)}
 	}
 	if d.ID != "" {
 		hdr[subjects.HeaderID] = []string{oneLine(d.ID, maxReason/2)}

@@ -239,6 +239,12 @@ func (f *Fetcher) join(ctx context.Context, seq uint64, hdr nats.Header, data []
 	return joinParts(ctx, seq, hdr, data, f.cfg.MaxBodyBytes, f.one)
 }
 
+// Whole is the body of a message of the fetcher's stream, joined if it travelled
+// in parts: ErrMalformed or ErrNotFound when it cannot be.
+func (f *Fetcher) Whole(ctx context.Context, m *Msg) ([]byte, error) {
+	return f.join(ctx, m.Seq, m.Header, m.Data)
+}
+
 // one fetches a single message.
 func (f *Fetcher) one(ctx context.Context, seq uint64) (nats.Header, []byte, error) {
 	body := append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), '}')

@@ -176,6 +176,19 @@ func StreamState(ctx context.Context, c *Conn, run subjects.Run, s subjects.Stre
 	return state, err
 }
 
+// StreamLimits is the configuration and the state of one of the run's streams.
+func StreamLimits(ctx context.Context, c *Conn, run subjects.Run, s subjects.Stream) (config jetstream.StreamConfig, state jetstream.StreamState, err error) {
+	name := run.StreamName(s)
+	err = guarded(ctx, c, "look at", name, func(ctx context.Context) error {
+		st, err := c.js.Stream(ctx, name)
+		if err == nil {
+			config, state = st.CachedInfo().Config, st.CachedInfo().State
+		}
+		return err
+	})
+	return config, state, err
+}
+
 // Purge removes the messages of the stream below the sequence.
 func Purge(ctx context.Context, c *Conn, run subjects.Run, s subjects.Stream, below uint64) error {
 	name := run.StreamName(s)
