@@ -132,6 +132,7 @@ func (c *Conn) disconnected(_ *nats.Conn, err error) {
 		c.log.Warn().Err(err).Msg("bus connection lost, reconnecting")
 	}
 	c.calls.failAll(nats.ErrDisconnected)
+	c.breakCalls()
 }
 
 // awaitUp waits for a connection.

@@ -69,6 +69,7 @@ func (c *calls) denyInbox(err error) {
 type guard struct {
 	cancel context.CancelCauseFunc
 	match  func(subject string) bool
+	call   bool // it waits for one answer, which the end of the connection ends too
 }
 
 // cancelGuards ends what the denial concerns, and reports whether there was any.
@@ -84,11 +85,26 @@ func (c *Conn) cancelGuards(denied *APIError) (any bool) {
 	return any
 }
 
+// breakCalls ends what waits for an answer: none comes after the connection.
+func (c *Conn) breakCalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g := range c.guard {
+		if g.call {
+			g.cancel(classify("reach", "server", nats.ErrDisconnected))
+		}
+	}
+}
+
 // watchDenied returns a context that a denial of a matching subject ends, with
 // the denial as its cause, and what to call when it is no longer of interest.
 func (c *Conn) watchDenied(ctx context.Context, match func(subject string) bool) (context.Context, func()) {
+	return c.watch(ctx, &guard{match: match})
+}
+
+func (c *Conn) watch(ctx context.Context, g *guard) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	g := &guard{cancel, match}
+	g.cancel = cancel
 	c.mu.Lock()
 	c.guard[g] = struct{}{}
 	c.mu.Unlock()
@@ -109,13 +125,13 @@ func denialOf(ctx context.Context, err error) error {
 	return err
 }
 
-// guarded runs a call of the client library so that a permission violation
-// fails it at once, with its type, instead of timing out. A violation cannot be
+// guarded runs a call of the client library so that a permission violation or a
+// lost connection fails it at once, with its type, instead of timing out. A violation cannot be
 // told to belong to one of several concurrent calls; all of them fail.
 func guarded(ctx context.Context, c *Conn, op, subject string, fn func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, answerTimeout) // the library waits as long as the context
 	defer stop()
-	ctx, done := c.watchDenied(ctx, c.libraryAsks)
+	ctx, done := c.watch(ctx, &guard{match: c.libraryAsks, call: true})
 	defer done()
 	err := fn(ctx)
 	return classify(op, subject, denialOf(ctx, err))

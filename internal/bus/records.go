@@ -28,7 +28,7 @@ func ensureBuckets(ctx context.Context, c *Conn, run subjects.Run, o subjects.St
 	}
 	err = ensureBucket(ctx, c, jetstream.KeyValueConfig{
 		Bucket: run.EnginesBucket(), Description: "headrace engines of " + string(run), TTL: EngineTTL,
-		Storage: jetstream.MemoryStorage, Replicas: max(o.Replicas, 1)}) // refreshed all the time, worthless after a restart
+		Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1)}) // engines outlive the server, and nobody else may make the bucket again
 	if err != nil {
 		return err
 	}
@@ -145,29 +145,20 @@ func Runs(ctx context.Context, c *Conn) ([]subjects.RunRecord, error) {
 // list reads every value of a bucket; without the bucket there are none.
 func list[T any](ctx context.Context, c *Conn, bucket string, order func(a, b T) int) ([]T, error) {
 	var out []T
-	err := inBucket(ctx, c, "list", bucket, "*", func(ctx context.Context, kv jetstream.KeyValue) error {
-		keys, err := kv.ListKeys(ctx)
-		if err != nil {
-			return err
-		}
-		for key := range keys.Keys() {
-			e, err := kv.Get(ctx, key)
-			if errors.Is(err, jetstream.ErrKeyNotFound) {
-				continue // it went meanwhile
-			}
-			if err != nil {
-				return err
-			}
-			var v T
-			if json.Unmarshal(e.Value(), &v) == nil {
-				out = append(out, v)
-			}
+	err := inBucket(ctx, c, "list", bucket, "*", func(context.Context, jetstream.KeyValue) error { return nil })
+	if errors.Is(err, ErrNoStream) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = EachLatest(ctx, c, subjects.BucketStream(bucket), subjects.BucketSubject(bucket, ">"), func(m *Msg) error {
+		var v T
+		if m.Header.Get("KV-Operation") == "" && json.Unmarshal(m.Data, &v) == nil {
+			out = append(out, v)
 		}
 		return nil
 	})
-	if errors.Is(err, ErrNoStream) {
-		err = nil
-	}
 	slices.SortFunc(out, order)
 	return out, err
 }
