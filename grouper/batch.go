@@ -7,9 +7,10 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// cutBatches cuts every batch that is full and that the trainer may be ahead by.
+// cutBatches cuts every batch that is full and that the trainer may be ahead by,
+// as much as an entry holds: a batch of more members than that has one of its own.
 func (c *Core) cutBatches(e *subjects.Entry, now int64) {
-	for {
+	for entryMembers(e) <= maxMembers {
 		if steps := subjects.Step(c.cfg.Steps); steps > 0 && c.lastStep >= steps {
 			c.cancelRest(e, now)
 			return
@@ -24,9 +25,32 @@ func (c *Core) cutBatches(e *subjects.Entry, now int64) {
 			c.dropRemainder(e, now)
 			return
 		}
+		if n := entryMembers(e); n > 0 && n+groupMembers(groups) > maxMembers {
+			return
+		}
 		e.Batches = append(e.Batches, c.batch(step, groups))
 		_ = c.applyBatch(&e.Batches[len(e.Batches)-1]) // of groups that are kept
 	}
+}
+
+// entryMembers counts the trajectories that an entry lists: what its bytes are made of.
+func entryMembers(e *subjects.Entry) (n int) {
+	for i := range e.Verdicts {
+		n += len(e.Verdicts[i].Members)
+	}
+	for i := range e.Batches {
+		for k := range e.Batches[i].Groups {
+			n += len(e.Batches[i].Groups[k].Members)
+		}
+	}
+	return n
+}
+
+func groupMembers(groups []*group) (n int) {
+	for _, g := range groups {
+		n += len(g.members)
+	}
+	return n
 }
 
 // dropStale drops the kept groups that the batch of a step may no longer use,

@@ -7,8 +7,8 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// maxMembers bounds the members of one entry's verdicts, and so its bytes:
-// what is left over goes into the next one.
+// maxMembers bounds the members of one entry's verdicts, and its retries, and so
+// its bytes: what is left over goes into the next one. A batch is never cut in two.
 const maxMembers = 2048
 
 // stateEvery is how many items are decided between two states at least:
@@ -120,15 +120,19 @@ func (c *Core) Apply(e *subjects.Entry, seq uint64) error {
 	return nil
 }
 
-// retrySlots hands out again what failed, of groups that are still open.
+// retrySlots hands out again what failed, of groups that are still open, as
+// much as an entry holds.
 func (c *Core) retrySlots(e *subjects.Entry) {
 	groups := make([]*group, 0, len(c.failed))
 	for g := range c.failed {
 		groups = append(groups, g)
 	}
-	clear(c.failed)
 	slices.SortFunc(groups, byOrder)
 	for _, g := range groups {
+		if len(e.Retries) >= maxMembers {
+			return
+		}
+		delete(c.failed, g)
 		for i := range g.slots {
 			if s := &g.slots[i]; s.state == failed && !s.filled {
 				e.Retries = append(e.Retries, subjects.Retry{Kind: subjects.Train, Group: g.id, Slot: subjects.Slot(i),
