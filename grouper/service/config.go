@@ -15,6 +15,7 @@ import (
 
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/dataset"
+	"github.com/headrace/headrace/grouper/watchdog"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
 )
@@ -40,7 +41,11 @@ type Config struct {
 	// Standby is how long this grouper holds back after another one wrote
 	// first, doubled up to five times as long. Default 1s.
 	Standby time.Duration
-	Log     zerolog.Logger
+	// Watchdog says when a run that stands still is reported, and when it ends.
+	Watchdog watchdog.Config
+	Log      zerolog.Logger
+
+	finish *wish // how the run is to end, from the start on
 }
 
 // source is where the tasks of one environment come from.
@@ -50,7 +55,7 @@ type source struct {
 }
 
 func (c *Config) sources() ([]source, error) {
-	if c.Grouper.Source == grouper.SourceExternal {
+	if c.Grouper.Source == grouper.SourceExternal || c.finish != nil {
 		return nil, nil
 	}
 	if len(c.Grouper.Environments) == 0 {

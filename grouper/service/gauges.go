@@ -46,6 +46,7 @@ func (s *session) accuse() {
 // note counts and logs an entry that was written.
 func (s *session) note(e *subjects.Entry) {
 	s.report.entries++
+	s.dog.wrote(time.Now(), e)
 	for i := range e.Batches {
 		b := &e.Batches[i]
 		s.cfg.Log.Debug().Int64("step", int64(b.Step)).Int("groups", len(b.Groups)).Int("rows", b.Rows).Int("tokens", b.Tokens).
@@ -60,9 +61,12 @@ func (s *session) note(e *subjects.Entry) {
 func (s *session) publishGauges(now time.Time) {
 	s.accuse()
 	if s.replay != nil {
+		s.dog.busy(now)
 		return
 	}
 	v, st := s.core.View(now.UnixNano()), s.core.Stats()
+	_, weights := s.core.Marks()
+	s.dog.see(now, v, s.head, weights, s.report.inspected)
 	values := map[string]float64{
 		"open_groups": float64(v.Open), "kept_groups": float64(v.Kept), "held_trajectories": float64(v.Held),
 		"slots_in_flight": float64(v.InFlight), "evaluations_open": float64(v.Rounds),

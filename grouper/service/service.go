@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,16 +29,21 @@ type service struct {
 	sources []source
 	supply  grouper.Supply
 	standby time.Duration // next pause after a lost write
+	dog     *dog
 }
 
-// Run groups until the run ends (nil), ctx ends (nil: nothing is lost, the
-// log has it all) or something cannot be healed.
+// Run groups until the run ends, ctx ends (nil: nothing is lost, the log has it
+// all) or something cannot be healed. The error is nil for a run that did what it
+// was for, and an [*Ended] for one that ended otherwise.
 func Run(ctx context.Context, cfg Config) error {
-	if err := cfg.Grouper.Validate(); err != nil {
+	if err := cmp.Or(cfg.Grouper.Validate(), cfg.Watchdog.Validate()); err != nil {
 		return fmt.Errorf("grouper: %w", err)
 	}
 	if cfg.Standby == 0 {
 		cfg.Standby = defaultStandby
+	}
+	if err := Fits(cfg.Grouper, cfg.Conn.MaxPayload()); err != nil {
+		return fmt.Errorf("grouper: %w", err)
 	}
 	s := &service{cfg: cfg, standby: cfg.Standby}
 	var err error
@@ -45,11 +51,21 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	s.supply = cfg.supply(s.sources)
+	s.dog = newDog(&s.cfg)
+	return s.watched(ctx, s.sessions)
+}
+
+// sessions has one after the other until the run ends.
+func (s *service) sessions(ctx context.Context) error {
 	for {
 		err := s.session(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
+		if err == nil {
+			return s.over(ctx)
+		}
+		s.dog.trouble(time.Now(), err)
 		pause, again := s.pause(err)
 		if !again {
 			return err
@@ -65,8 +81,6 @@ func Run(ctx context.Context, cfg Config) error {
 // pause says whether an error is healed by another session, and when to start it.
 func (s *service) pause(err error) (time.Duration, bool) {
 	switch {
-	case err == nil:
-		return 0, false
 	case errors.Is(err, errResync):
 		s.cfg.Log.Debug().Msg("another grouper wrote; reading the log again")
 		return 0, true

@@ -57,6 +57,9 @@ func (s *service) session(ctx context.Context) error {
 	if err := x.restore(ctx); err != nil {
 		return err
 	}
+	if f := s.cfg.finish; f != nil {
+		x.core.Finish(f.why, f.text)
+	}
 	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.Rollouts)
 	if err != nil {
 		return err
@@ -153,6 +156,8 @@ func (s *session) run(ctx context.Context) error {
 			}
 		case m := <-s.hints:
 			s.hear(m)
+		case w := <-s.dog.wishes:
+			s.core.Finish(w.why, w.text)
 		case <-report.C:
 			s.publishGauges(time.Now())
 		case <-head.C:
@@ -277,6 +282,7 @@ func (s *session) queue(ctx context.Context, plays []grouper.Play) error {
 func (s *session) hear(m *nats.Msg) {
 	if seq, err := strconv.ParseUint(string(m.Data), 10, 64); err == nil {
 		s.hint = max(s.hint, seq)
+		s.dog.inspector(time.Now())
 	}
 }
 
