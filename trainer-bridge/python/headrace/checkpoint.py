@@ -61,7 +61,7 @@ def save(root: str | os.PathLike[str], checkpoint: Checkpoint, keep: int) -> Pat
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _sync(root)
-    _prune(root, keep)
+    _prune(root, keep, final)
     return final
 
 
@@ -127,8 +127,9 @@ def _all(root: Path) -> list[Path]:
     return [p for _, p in sorted(found)]
 
 
-def _prune(root: Path, keep: int) -> None:
-    for path in _all(root)[:-keep]:
+def _prune(root: Path, keep: int, newest: Path) -> None:
+    """Delete all but the last `keep` up to `newest`; those ahead of it are torn, and go first."""
+    for path in sorted(_all(root), key=lambda path: path.name <= newest.name)[:-keep]:
         shutil.rmtree(path, ignore_errors=True)
     for path in root.glob(".step-*"):  # left by a writer that died
         shutil.rmtree(path, ignore_errors=True)

@@ -237,17 +237,24 @@ def _view(
     return np.frombuffer(data, "<f4", count, start + begin).reshape(shape)
 
 
-def prune(root: str | os.PathLike[str], keep: int) -> list[Path]:
+def prune(
+    root: str | os.PathLike[str], keep: int, newest: str | os.PathLike[str] | None = None
+) -> list[Path]:
     """Delete all but the newest `keep` version directories of `root`; return what was deleted.
 
-    Other files are left alone, save temporary directories of a version: their writer died. Arrays
-    that are still mapped stay valid. Call it from the one process that writes into `root`.
+    `newest` is the directory published last: higher versions are of a trainer that died ahead of
+    its checkpoint, and go first. Other files are left alone, save temporary directories of a
+    version: their writer died. Arrays that are still mapped stay valid. Call it from the one
+    process that writes into `root`.
     """
+    last = _VERSION_DIR.fullmatch(Path(newest).name) if newest is not None else None
     entries = list(Path(root).iterdir())
-    versions = sorted(
-        (int(m[1]), int(m[2]), p) for p in entries if (m := _VERSION_DIR.fullmatch(p.name))
-    )
-    gone = [p for _, _, p in versions[: max(0, len(versions) - keep)]]
+    versions = [
+        ((int(m[1]), int(m[2])), p) for p in entries if (m := _VERSION_DIR.fullmatch(p.name))
+    ]
+    top = (int(last[1]), int(last[2])) if last else max((v for v, _ in versions), default=(0, 0))
+    versions.sort(key=lambda found: (found[0] <= top, found[0]))
+    gone = [p for _, p in versions[: max(0, len(versions) - keep)]]
     gone += [p for p in entries if _TEMPORARY_DIR.match(p.name)]
     for path in gone:
         shutil.rmtree(path)

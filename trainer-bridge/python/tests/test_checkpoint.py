@@ -42,6 +42,16 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step-000000010", "step-000000011"]
 
 
+def test_the_one_just_written_is_kept_although_torn_ones_are_ahead(tmp_path: Path) -> None:
+    for step in (2, 3):
+        path = checkpoint.save(tmp_path, make(step), keep=3)
+        cut(path / "state.safetensors")
+    checkpoint.save(tmp_path, make(1), keep=1)
+    found = checkpoint.latest(tmp_path)
+    assert found is not None
+    assert found.step == 1
+
+
 def test_nothing_there_is_none(tmp_path: Path) -> None:
     assert checkpoint.latest(tmp_path) is None
     assert checkpoint.latest(tmp_path / "missing") is None

@@ -93,6 +93,14 @@ def test_prune_keeps_the_newest_and_what_is_not_ours(tmp_path: Path) -> None:
     np.testing.assert_array_equal(held.params["head"], numpy_params()["head"])
 
 
+def test_prune_after_a_resume_keeps_what_was_just_published(tmp_path: Path) -> None:
+    for version in (1, 2, 8, 9, 10):  # of a trainer that died; its checkpoint holds step 2
+        save(tmp_path, version)
+    path, _ = weights.save(tmp_path, weights.version_dir(2, 2), numpy_params(), CFG)
+    weights.prune(tmp_path, keep=3, newest=path)
+    assert sorted(os.listdir(tmp_path)) == ["v000001-1", "v000002-1", "v000002-2"]
+
+
 def edit_header(path: Path, edit) -> None:
     file = path / "model.safetensors"
     data = file.read_bytes()

@@ -218,7 +218,7 @@ class Trainer:
         while (root / (name := weights.version_dir(self.step, publication))).exists():
             publication += 1
         path, files = weights.save(root, name, params, self.model)
-        weights.prune(root, KEPT_VERSIONS)
+        weights.prune(root, KEPT_VERSIONS, newest=path)
         self.feed.publish_weights(self.step, self.step, path, files)
         self.published = self.step
         wait = self.cfg.wait_weights
