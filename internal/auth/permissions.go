@@ -70,7 +70,8 @@ func (g *grants) trainer() {
 	g.pub(anyRun.WeightsSubject("*"), anyRun.Filter(subjects.DeadLetter), anyRun.InspectedSubject(),
 		anyRun.TelemetrySubject("bridge", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
 	g.sub(anyRun.StallSubject(), anyRun.Filter(subjects.Telemetry))
-	g.api("STREAM.PURGE." + anyRun.StreamName(subjects.Rollouts)) // its janitor, below the checkpointed watermark
+	g.api("STREAM.PURGE."+anyRun.StreamName(subjects.Rollouts), // its janitor, below the checkpointed watermark
+		"STREAM.PURGE."+anyRun.StreamName(subjects.DeadLetter)) // its inspector, when that is full
 }
 
 // engine reads the versions of the weights and speaks for itself alone.
