@@ -57,7 +57,11 @@ func (b *bench) slowly(spoil func(*subjects.Trajectory)) {
 			if err != nil {
 				return err
 			}
-			time.Sleep(100 * time.Millisecond)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
 			tr := trajectory(l.Task)
 			if spoil != nil {
 				spoil(tr)
