@@ -43,7 +43,8 @@ type authority struct {
 	signer       nkeys.KeyPair // signs accounts
 	signerPublic string
 	ca           []byte // certificates clients should trust, PEM
-	changed      bool   // an account was signed
+	changed      bool   // an account or a certificate was signed
+	fresh        bool   // the folder was made now
 	made         []Identity
 }
 
@@ -65,6 +66,7 @@ func (a *authority) read() (err error) {
 	if a.state, err = a.load(); err != nil {
 		return err
 	}
+	a.fresh = a.Core == ""
 	if a.signer, err = a.key("operator-signing", nkeys.CreateOperator); err != nil {
 		return err
 	}
@@ -101,7 +103,10 @@ func (a *authority) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Dir: a.path, Made: a.made, Reload: a.changed, Config: config}, a.save(a.state)
+	if err := a.save(a.state); err != nil {
+		return nil, err
+	}
+	return &Result{Dir: a.path, Made: a.made, Reload: a.changed && !a.fresh, Config: config}, a.handOut()
 }
 
 // Add makes one more credential.
@@ -133,12 +138,10 @@ func Revoke(dir, name string) (*Result, error) {
 	defer a.close()
 	i := a.find(name)
 	if i == nil {
-		return nil, fmt.Errorf("no credential %s in %s: `headrace auth ls` lists them", name, dir)
+		return nil, fmt.Errorf("no credential %s in %s that is not revoked: `headrace auth ls` lists them", name, dir)
 	}
-	if i.Revoked == nil {
-		now := time.Now().UTC()
-		i.Revoked = &now
-	}
+	now := time.Now().UTC()
+	i.Revoked = &now
 	if err := a.remove(i.File); err != nil {
 		return nil, err
 	}
@@ -164,10 +167,10 @@ func List(dir string) ([]Identity, error) {
 	return a.Identities, nil
 }
 
-// find is the credential of that name.
+// find is the credential of that name that is not revoked.
 func (a *authority) find(name string) *Identity {
 	for i := range a.Identities {
-		if a.Identities[i].Name == name {
+		if a.Identities[i].Name == name && a.Identities[i].Revoked == nil {
 			return &a.Identities[i]
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/nats-io/jwt/v2"
@@ -74,7 +75,7 @@ func (a *authority) coreJWT() (string, error) {
 	c.Limits.DisallowBearer = true
 	c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
 	for _, e := range exports {
-		c.Exports.Add(&jwt.Export{Name: e.subject, Subject: jwt.Subject(e.subject), Type: jwt.Service, ResponseType: e.response})
+		c.Exports.Add(&jwt.Export{Subject: jwt.Subject(e.subject), Type: jwt.Service, ResponseType: e.response})
 	}
 	for _, r := range Roles() {
 		if !r.apart() {
@@ -85,7 +86,7 @@ func (a *authority) coreJWT() (string, error) {
 	}
 	for _, i := range a.Identities {
 		if i.Revoked != nil && !i.Role.apart() {
-			c.Revocations.Revoke(i.User, *i.Revoked)
+			c.RevokeAt(i.User, *i.Revoked)
 		}
 	}
 	return a.sign("core", c)
@@ -100,13 +101,13 @@ func (a *authority) edgeJWT(i *Identity) (string, error) {
 	c.Limits.Conn, c.Limits.LeafNodeConn, c.Limits.Subs, c.Limits.Exports = maxConnections, 0, maxSubscriptions, 0
 	for _, s := range permissions(i.Role).publish {
 		s = fill(s, i.Run, i.Name)
-		c.Imports.Add(&jwt.Import{Name: s, Account: a.Core, Subject: jwt.Subject(s), LocalSubject: renamed(local(s)), Type: jwt.Service})
+		c.Imports.Add(&jwt.Import{Account: a.Core, Subject: jwt.Subject(s), LocalSubject: renamed(local(s)), Type: jwt.Service})
 	}
 	if err := a.scope(c, i.Role); err != nil {
 		return "", err
 	}
 	if i.Revoked != nil {
-		c.Revocations.Revoke(i.User, *i.Revoked)
+		c.RevokeAt(i.User, *i.Revoked)
 	}
 	return a.sign(i.Name, c)
 }
@@ -148,6 +149,8 @@ func (a *authority) scope(c *jwt.AccountClaims, r Role) error {
 
 // sign writes the account's JWT, unless the one that is there says the same.
 func (a *authority) sign(name string, c *jwt.AccountClaims) (string, error) {
+	sort.Sort(c.Imports) // as signing would, to compare
+	sort.Sort(c.Exports)
 	results := jwt.CreateValidationResults()
 	c.Validate(results)
 	if errs := results.Errors(); len(errs) > 0 {
@@ -170,11 +173,13 @@ func (a *authority) sign(name string, c *jwt.AccountClaims) (string, error) {
 
 // same reports whether two accounts say the same, whenever they were signed.
 func same(a, b *jwt.AccountClaims) bool {
-	left, err := json.Marshal(&a.Account)
+	x, y := a.Account, b.Account
+	x.GenericFields, y.GenericFields = jwt.GenericFields{}, jwt.GenericFields{} // which signing fills in
+	left, err := json.Marshal(&x)
 	if err != nil {
 		return false
 	}
-	right, err := json.Marshal(&b.Account)
+	right, err := json.Marshal(&y)
 	return err == nil && a.Name == b.Name && bytes.Equal(left, right)
 }
 

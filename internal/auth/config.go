@@ -10,11 +10,26 @@ import (
 	"strings"
 )
 
+// single is the configuration of the one server.
+const single = "nats.conf"
+
+// configNames are the configuration files, within the folder.
+func (a *authority) configNames() []string {
+	if len(a.Settings.Cluster) == 0 {
+		return []string{single}
+	}
+	names := make([]string, len(a.Settings.Cluster))
+	for i, n := range a.Settings.Cluster {
+		names[i] = n + ".conf"
+	}
+	return names
+}
+
 // config writes the server's configuration: nats.conf, or one file a node.
 func (a *authority) config() ([]string, error) {
 	nodes := a.Settings.Cluster
 	if len(nodes) == 0 {
-		return []string{a.join("nats.conf")}, a.write("nats.conf", []byte(a.node("headrace", "")))
+		return []string{a.join(single)}, a.write(single, []byte(a.node("headrace", "")))
 	}
 	secret, err := a.routeSecret()
 	if err != nil {

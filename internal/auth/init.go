@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,8 +24,11 @@ type Options struct {
 	Hosts []string
 	// Store is where the server keeps its streams. Default /data.
 	Store string
-	// ServerDir is Dir as the server sees it. Default Dir itself.
+	// ServerDir is Dir as the server sees it. Default Dir itself, or HandOut.
 	ServerDir string
+	// HandOut, when set, is a folder that gets one for the server, nats, and one
+	// for each role, with what it needs and nothing else.
+	HandOut string
 	// Port clients connect to. Default 4222.
 	Port int
 	// Cluster are the names of the nodes of a cluster, as the nodes reach each
@@ -40,6 +44,7 @@ type settings struct {
 	Hosts     []string     `json:"hosts,omitempty"`
 	Store     string       `json:"store"`
 	ServerDir string       `json:"server_dir"`
+	HandOut   string       `json:"hand_out,omitempty"`
 	Port      int          `json:"port"`
 	Cluster   []string     `json:"cluster,omitempty"`
 	Cert      string       `json:"cert,omitempty"`
@@ -49,7 +54,8 @@ type settings struct {
 }
 
 // Init makes the folder, or adds what is missing in it: keys and credentials
-// that are there stay. The server's configuration is written anew.
+// that are there stay, one that was revoked is made anew. The server's
+// configuration is written again.
 func Init(o Options) (*Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -115,7 +121,8 @@ func (a *authority) settle(o Options) {
 		}
 	}
 	set(&s.Store, o.Store, "/data")
-	set(&s.ServerDir, o.ServerDir, a.path)
+	set(&s.HandOut, o.HandOut, "")
+	set(&s.ServerDir, cmp.Or(o.ServerDir, o.HandOut), a.path)
 	set(&s.Cert, o.Cert, "")
 	set(&s.Key, o.Key, "")
 	set(&s.CA, o.CA, "")
@@ -138,7 +145,7 @@ func (a *authority) provide(o Options) error {
 		prefix, folder = string(o.Run)+"-", filepath.Join(credsDir, string(o.Run))
 	}
 	need := func(role Role, name, folder string) error {
-		if a.find(prefix+name) != nil { // one that was revoked stays so
+		if a.find(prefix+name) != nil {
 			return nil
 		}
 		return a.issue(role, prefix+name, o.Run, filepath.Join(folder, name+credsExt))

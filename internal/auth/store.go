@@ -56,7 +56,9 @@ func openDir(path string, create bool) (*dir, error) {
 
 func (d *dir) close() { _ = d.lock.Close() } // which unlocks it
 
-func (d *dir) join(names ...string) string { return filepath.Join(append([]string{d.path}, names...)...) }
+func (d *dir) join(names ...string) string {
+	return filepath.Join(append([]string{d.path}, names...)...)
+}
 
 // write replaces a file at once: mode 0600, in folders of mode 0700.
 func (d *dir) write(name string, data []byte) error {

@@ -86,6 +86,16 @@ func FollowLatest(ctx context.Context, c *Conn, stream, filter string, fn func(*
 	return f.each(ctx, fn)
 }
 
+// EachLatest hands the last message of each subject to fn, as they are now, and
+// returns when it had them all.
+func EachLatest(ctx context.Context, c *Conn, stream, filter string, fn func(*Msg) error) error {
+	f := follower{conn: c, stream: stream, filter: filter, latest: true, untilEnd: true, batch: bodyPull, maxBytes: bodyPullBytes}
+	if err := f.each(ctx, fn); !errors.Is(err, errEnd) {
+		return err
+	}
+	return nil
+}
+
 func (f *follower) each(ctx context.Context, fn func(*Msg) error) error {
 	f.maxBytes = max(f.maxBytes, 4*int(f.conn.MaxPayload()))
 	return f.run(ctx, func(in []arrival) error {

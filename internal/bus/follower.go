@@ -28,6 +28,8 @@ type follower struct {
 	stream, filter string
 	next           uint64 // first sequence not handed over
 	latest         bool   // begin with the last message of each subject
+	untilEnd       bool   // end once all that was there is handed over
+	atEnd          bool   // nothing was there when the consumer was made
 	headersOnly    bool
 	batch          int // messages of one pull
 	maxBytes       int // bytes of one pull
@@ -44,7 +46,10 @@ type arrival struct {
 	pending uint64
 }
 
-// fatal ends a follower: an error of fn.
+// errEnd is the end of a follower that is to reach it.
+var errEnd = errors.New("end of stream")
+
+// fatal ends a follower: an error of fn, or the end.
 type fatal struct{ error }
 
 func (f fatal) Unwrap() error { return f.error }
@@ -85,6 +90,9 @@ func (f *follower) session(ctx context.Context, fn func([]arrival) error) error 
 	if err := f.consumer(ctx, name); err != nil {
 		return err
 	}
+	if f.untilEnd && f.atEnd {
+		return fatal{errEnd}
+	}
 	s := session{follower: f, subject: "CONSUMER.MSG.NEXT." + f.stream + "." + name, in: make(chan *nats.Msg, 4*f.batch+256)}
 	sub, err := f.conn.nc.ChanSubscribe(f.conn.nc.NewInbox(), s.in)
 	if err != nil {
@@ -121,7 +129,8 @@ func (f *follower) consumer(ctx context.Context, name string) error {
 			return &APIError{Op: "follow", Subject: f.stream, Kind: ErrIncompatible, Description: fmt.Sprintf(
 				"the stream ends at %d, what was read before reached %d: it was restored from an older copy or lost its end", last, f.next-1)}
 		}
-		_, err = st.CreateConsumer(ctx, cfg)
+		made, err := st.CreateConsumer(ctx, cfg)
+		f.atEnd = err == nil && made.CachedInfo().NumPending == 0
 		return err
 	})
 }
@@ -190,6 +199,9 @@ func (s *session) hand(m *nats.Msg, fn func([]arrival) error) error {
 			return fatal{err}
 		}
 		s.next, s.tries = end, 0
+		if s.untilEnd && s.got[len(s.got)-1].pending == 0 {
+			return fatal{errEnd}
+		}
 	}
 	return broken
 }

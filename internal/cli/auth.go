@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ nats.conf with jwt/ and tls/, and keys/ is for this command alone.`,
 
 func newAuthInit(e *env) *cobra.Command {
 	var o auth.Options
-	var run, port string
+	var run string
 	c := &cobra.Command{
 		Use: "init DIR", Short: "Make keys, a credential for every role of a run, and the server's configuration", Args: exactArgs(1, "a folder"),
 		Long: `Make keys, certificates, a credential for every role of a run, and the server's
@@ -45,11 +44,10 @@ there; with another run it adds that run's credentials.
 			if err := validRun(run); err != nil {
 				return err
 			}
-			n, err := strconv.ParseUint(port, 10, 16)
-			if err != nil && port != "" {
-				return usageError{fmt.Errorf("--port %s: want a port", port)}
+			if o.Port < 0 || o.Port > 65535 {
+				return usageError{fmt.Errorf("--port %d: want 0 to 65535", o.Port)}
 			}
-			o.Dir, o.Run, o.Port = args[0], subjects.Run(run), int(n)
+			o.Dir, o.Run = args[0], subjects.Run(run)
 			r, err := auth.Init(o)
 			return e.authResult(r, err)
 		},
@@ -59,8 +57,9 @@ there; with another run it adds that run's credentials.
 	f.StringSliceVar(&o.Hosts, "host", nil, "names and addresses under which clients reach the server; 127.0.0.1 and localhost are always among them")
 	f.IntVar(&o.Producers, "producers", 32, "how many credentials for producers")
 	f.StringVar(&o.Store, "store", "", "folder in which the server keeps its streams (default /data)")
-	f.StringVar(&o.ServerDir, "server-dir", "", "DIR as the server sees it (default: DIR)")
-	f.StringVar(&port, "port", "", "port that clients connect to (default 4222)")
+	f.StringVar(&o.ServerDir, "server-dir", "", "DIR as the server sees it (default: DIR, or the folder of --hand-out)")
+	f.StringVar(&o.HandOut, "hand-out", "", "`folder` to write one for the server (nats) and one for each role in, with what each needs and nothing else")
+	f.IntVar(&o.Port, "port", 0, "port that clients connect to (default 4222)")
 	f.StringSliceVar(&o.Cluster, "cluster", nil, "names of the nodes of a cluster of three, as they reach each other")
 	f.StringVar(&o.Cert, "tls-cert", "", "certificate of the server, if not one that is made")
 	f.StringVar(&o.Key, "tls-key", "", "`file` of its key")
