@@ -78,6 +78,9 @@ func (r Run) StreamConfig(s Stream, o StreamOptions) jetstream.StreamConfig {
 	return c
 }
 
+// MaxLeaseBatch bounds the tasks of one pull.
+const MaxLeaseBatch = 1024
+
 // TaskConsumerConfig is the shared consumer that hands out leases.
 func TaskConsumerConfig(ackWait time.Duration) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
@@ -87,5 +90,9 @@ func TaskConsumerConfig(ackWait time.Duration) jetstream.ConsumerConfig {
 		MaxDeliver:    -1,                          // how often a slot is tried is the grouper's policy, not the queue's
 		MaxAckPending: 1 << 16,                     // thousands of live episodes a process, many processes
 		MaxWaiting:    4096,                        // pulls of a large fleet
+		// Nobody asks for more at once, or for longer: the pulls that wait are
+		// served in turn, one task each.
+		MaxRequestBatch:   MaxLeaseBatch,
+		MaxRequestExpires: time.Minute,
 	}
 }

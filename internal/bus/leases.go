@@ -166,6 +166,7 @@ func (l *Leases) ask(p *pulls) error {
 	if n <= 0 || p.open >= maxPulls {
 		return nil
 	}
+	n = min(n, subjects.MaxLeaseBatch)
 	p.open++
 	p.asked += n
 	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, pullExpiry, pullHeartbeat)
