@@ -2,9 +2,12 @@ package audit_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/internal/audit"
+	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/subjects"
 )
@@ -32,9 +35,49 @@ func TestRun_CleanRunPasses(t *testing.T) {
 	}
 }
 
-func TestDump(t *testing.T) {
-	w := newWorld(t, natstest.Loopback(t), "clean", policy(12))
+// TestRun_HardLivedRunPasses: two groupers that crash all the time, a producer
+// that starts again and again under one name, malformed bodies, bodies in parts,
+// duplicates, oversampling.
+func TestRun_HardLivedRunPasses(t *testing.T) {
+	cfg := policy(20)
+	cfg.Oversample, cfg.MinGroupSize = 1, 2
+	w := newWorld(t, natstest.Start(t, bus.ServerOptions{Sync: "10m", MaxPayload: 64 << 10}), "hard", cfg)
+	w.spoil = func(t *subjects.Trajectory) {
+		switch n := int(t.Seed)*31 + int(t.Slot)*7; {
+		case n%23 == 0 && t.Attempt == 0 && len(t.Segments) > 0:
+			t.Segments[0].Logprobs[3] = 2 // of a probability above 1
+		case n%13 == 0:
+			t.Messages = []subjects.Message{{Role: "user", Content: strings.Repeat("long ", 40_000)}}
+		}
+	}
+	w.lives, w.again = 300*time.Millisecond, true
 	r := w.play().audit()
-	text, _ := json.MarshalIndent(r, "", " ")
-	t.Log(string(text))
+	clean(t, r)
+	for _, why := range []string{"failed", "rejected", "duplicate"} {
+		if r.Training.Dropped[why] == 0 {
+			t.Errorf("nothing was %s: %v", why, r.Training.Dropped)
+		}
+	}
+}
+
+// TestRun_LiveRunIsAuditedUpToItsHead audits all the time while the run goes on.
+func TestRun_LiveRunIsAuditedUpToItsHead(t *testing.T) {
+	w := newWorld(t, natstest.Loopback(t), "live", policy(60))
+	done := make(chan struct{})
+	go func() { defer close(done); w.play() }()
+	for audits := 0; ; audits++ {
+		r := w.audit()
+		if !r.OK || !r.Training.Balanced || !r.Evaluation.Balanced {
+			text, _ := json.MarshalIndent(r, "", " ")
+			t.Fatalf("audit %d: %s", audits, text)
+		}
+		select {
+		case <-done:
+			if clean(t, w.audit()); audits < 3 {
+				t.Errorf("only %d audits while it went on", audits)
+			}
+			return
+		default:
+		}
+	}
 }

@@ -24,6 +24,7 @@ type producer struct {
 	name string
 	life *life
 	old  map[string]*life // named lives that are not the newest
+	turn []string         // of old, oldest first
 }
 
 // life is one process of a producer.
@@ -85,15 +86,28 @@ func (c *counters) lifeOf(p *producer, name string, counter uint64) *life {
 	}
 	if l != nil {
 		c.close(p, l)
-		if len(p.old) < 64 {
-			p.old[l.name] = l
-		}
+		p.keep(l)
 	}
 	p.life = &life{name: name, gaps: map[uint64]bool{}, holes: c.holes}
 	if c.holes > 0 {
 		p.life.holes = -1
 	}
 	return p.life
+}
+
+// maxLives bounds the lives of a producer that are remembered.
+const maxLives = 64
+
+// keep remembers a life, lest it goes on.
+func (p *producer) keep(l *life) {
+	if l.name == "" || p.old[l.name] != nil {
+		return
+	}
+	p.old[l.name] = l
+	if p.turn = append(p.turn, l.name); len(p.turn) > maxLives {
+		delete(p.old, p.turn[0])
+		p.turn = p.turn[1:]
+	}
 }
 
 // contiguous notes a counter.

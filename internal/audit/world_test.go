@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -33,6 +34,10 @@ type world struct {
 	// spoil may change a trajectory before it is published; malformed ones are
 	// dead-lettered by the inspector.
 	spoil func(*subjects.Trajectory)
+	// lives, when set, is how long a grouper and a producer live on average; there
+	// are two of the one, and the other comes back under its name.
+	lives time.Duration
+	again bool // every fifth trajectory is published twice, the second time alone
 }
 
 func policy(steps int64) grouper.Config {
@@ -63,20 +68,52 @@ func (w *world) play() *world {
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, fn := range []func(context.Context) error{w.produce, w.train, w.inspect} {
+	start := func(fn func(context.Context) error) {
 		wg.Go(func() {
 			if err := fn(ctx); err != nil && ctx.Err() == nil {
 				w.Error(err)
 			}
 		})
 	}
-	data, err := dataset.Open(dataset.Config{}, 4, 1)
-	w.must(err)
-	w.must(service.Run(ctx, service.Config{Conn: w.conn, Run: w.run, Grouper: w.cfg, Dataset: data, Environment: "lake",
-		Sampling: subjects.Sampling{Temperature: 1, MaxNewTokens: 8, Seed: 1}, Writer: "a", Log: zerolog.Nop(), Standby: 20 * time.Millisecond}))
+	start(w.train)
+	start(w.inspect)
+	start(w.mortal(w.produce))
+	group := w.mortal(w.group("a"))
+	if w.lives > 0 {
+		start(w.mortal(w.group("b")))
+	}
+	w.must(group(ctx))
 	w.must(ctx.Err())
 	cancel()
 	return w
+}
+
+// group is a grouper; it returns at the end of the run.
+func (w *world) group(writer string) func(ctx context.Context) error {
+	data, err := dataset.Open(dataset.Config{}, 4, 1)
+	w.must(err)
+	return func(ctx context.Context) error {
+		return service.Run(ctx, service.Config{Conn: w.conn, Run: w.run, Grouper: w.cfg, Dataset: data, Environment: "lake",
+			Sampling: subjects.Sampling{Temperature: 1, MaxNewTokens: 8, Seed: 1}, Writer: writer, Log: zerolog.Nop(), Standby: 20 * time.Millisecond})
+	}
+}
+
+// mortal starts a role again whenever its life is over, until it returns by itself.
+func (w *world) mortal(fn func(context.Context) error) func(context.Context) error {
+	if w.lives == 0 {
+		return fn
+	}
+	return func(ctx context.Context) error {
+		for lives := w.lives; ; lives += 10 * time.Millisecond {
+			life, kill := context.WithTimeout(ctx, lives/2+rand.N(lives))
+			err := fn(life)
+			over := life.Err() != nil
+			kill()
+			if ctx.Err() != nil || !over {
+				return err
+			}
+		}
+	}
 }
 
 // produce plays tasks with eight slots. Every ninth first attempt fails.
@@ -110,10 +147,26 @@ func (w *world) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher) 
 		if _, err := p.Publish(ctx, t); err != nil {
 			return err
 		}
+		if w.again && int(t.Seed)%5 == 0 {
+			if err := w.republish(ctx, t); err != nil {
+				return err
+			}
+		}
 		if err := l.Ack(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// republish publishes a trajectory again under another message id, as a bundle
+// that was lost on the way and is sent in other company.
+func (w *world) republish(ctx context.Context, t *subjects.Trajectory) error {
+	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: w.run, Producer: "p2"})
+	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
+	other := *t
+	other.Attempt, other.Token = t.Attempt+1, subjects.LeaseToken(w.key, t.Kind, t.Group, t.Slot, t.Attempt+1)
+	_, err := p.Publish(ctx, &other)
+	return err
 }
 
 func episode(t *subjects.Task) *subjects.Trajectory {
