@@ -18,6 +18,7 @@ RUN mkdir -p /out/tmp /out/authority /out/data /out/data-2 /out/data-3 /state/we
 FROM scratch AS headrace
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build --chown=65532:65532 /out /
+ENV HOME=/tmp USER=headrace
 USER 65532:65532
 ENTRYPOINT ["/bin/headrace"]
 
@@ -35,7 +36,7 @@ COPY --from=python /install/out /usr/local
 COPY --from=build --chown=65532:65532 /state /
 COPY --from=build /out/bin/headrace /bin/headrace
 COPY trainer-bridge/python/headrace /opt/headrace/headrace
-ENV PYTHONPATH=/opt/headrace PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+ENV PYTHONPATH=/opt/headrace PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp USER=headrace JAX_PLATFORMS=cpu
 RUN python -m compileall -q /opt/headrace
 USER 65532:65532
 ENTRYPOINT ["/bin/headrace"]
