@@ -100,7 +100,9 @@ func TestFault_F18_ARedeliveredSampleDoesNotCompleteItsGroup(t *testing.T) {
 	later(t, external(), func(p *pipeline) {
 		p.publish(p.publisher("p1"), "a", 0, 1, 2)
 		for n := range 3 {
-			p.again("p2", n+1, rollout("a", 0))
+			t := rollout("a", 0)
+			t.Attempt = subjects.Attempt(n / 2) // the last one was handed out again although the first had come
+			p.again("p2", n+1, t)
 		}
 		p.pass(30 * time.Second)
 		if v := p.verdicts("a"); v != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -142,6 +143,7 @@ func (p *pipeline) dial(address string, checkpoint subjects.Step) *feed.Client {
 	p.Helper()
 	c, err := feed.Dial(p.ctx(), address, feed.Hello{Client: "test", CheckpointStep: &checkpoint})
 	p.must(err)
+	p.must(c.Conn().(net.Conn).SetDeadline(time.Now().Add(patience))) // a hang is a failure with a line
 	p.Cleanup(func() { _ = c.Abort() })
 	return c
 }

@@ -24,7 +24,7 @@ func rollout(group subjects.GroupID, slot int) *subjects.Trajectory {
 // played is what a producer makes of a task.
 func played(t *subjects.Task) *subjects.Trajectory {
 	tr := rollout(t.Group, int(t.Slot))
-	tr.Kind, tr.Attempt, tr.Round, tr.Seed, tr.Sampling = t.Kind, t.Attempt, t.Round, t.Seed, t.Sampling
+	tr.Kind, tr.Attempt, tr.Round, tr.Seed, tr.Sampling, tr.Token = t.Kind, t.Attempt, t.Round, t.Seed, t.Sampling, t.Token
 	return tr
 }
 
