@@ -26,10 +26,12 @@ class RunEnded(FeedError):
     """There is no next batch.
 
     `Feed.next` raises it; iteration over the feed ends instead. `reason` is the bridge's word for
-    it ("complete", "epochs", "drained", ...) or "interrupted" after `Feed.interrupt`.
+    it ("complete", "no_producers", "drained", ...: see `headrace.stalls.EndReason`) or
+    "interrupted" after `Feed.interrupt`; `text` a sentence, if there is more to say.
     """
 
-    def __init__(self, reason: str, steps: int | None = None) -> None:
-        super().__init__(f"run ended: {reason}")
+    def __init__(self, reason: str, steps: int | None = None, text: str = "") -> None:
+        super().__init__(f"run ended: {reason}" + (f": {text}" if text else ""))
         self.reason = reason
         self.steps = steps
+        self.text = text

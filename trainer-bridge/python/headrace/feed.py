@@ -6,6 +6,9 @@
         for batch in feed:                                  # steps 41, 42, ...
             params, metrics = train(params, batch.as_jax())
             feed.commit(batch.step, metrics)
+        print(feed.end.reason, feed.end.text)               # complete, no_producers, ...
+
+While a batch does not come, `Feed.on_stall` is told why, and `Feed.last_stall` has the newest word.
 
 A `Feed` belongs to one thread; only `Feed.interrupt` may be called from elsewhere. Requests whose
 answer carries nothing are pipelined: the call returns once the frame is sent, and a refusal is
@@ -32,6 +35,7 @@ import numpy as np
 from headrace.batch import Batch, Lease
 from headrace.errors import Disconnected, FeedError, ProtocolError, RunEnded, SlotsHeld
 from headrace.frames import Frame, Stream, Type
+from headrace.stalls import End, EndReason, Stalled
 
 _log = logging.getLogger("headrace.feed")
 
@@ -112,14 +116,16 @@ class Feed:
         self, stream: Stream, config: FeedConfig, ring: mmap.mmap | None, *, verify: bool = False
     ) -> None:
         self.config = config
-        self.end_reason: str | None = None
+        self.end: End | None = None
         """Why iteration ended; None while it has not."""
-        self.end_steps: int | None = None
-        """Steps of the run when it ended, if the bridge said so."""
+        self.last_stall: Stalled | None = None
+        """What the run waits for, if something holds it up; the next batch clears it."""
+        self.on_stall: Callable[[Stalled], None] = _log_stall
+        """Called when the bridge says what holds the run up, and again while that lasts."""
         self.wait_s = 0.0
         """Seconds the last `next` waited for its batch."""
         self.on_notice: Callable[[dict[str, Any]], None] = _log_notice
-        """Called with the body of each NOTICE of the bridge."""
+        """Called with the body of each NOTICE of the bridge, stalls included."""
         self._stream = stream
         self._ring = ring
         self._verify = verify
@@ -153,9 +159,9 @@ class Feed:
         slot, `Disconnected` if the bridge is gone.
         """
         if self._interrupted:
-            self._end("interrupted", None)
-        if self.end_reason is not None:
-            raise RunEnded(self.end_reason, self.end_steps)
+            self._end(End("interrupted"))
+        if self.end is not None:
+            raise RunEnded(self.end.reason, self.end.steps, self.end.text)
         begun = time.monotonic()
         self._retire()
         if self._next_id is None:
@@ -163,13 +169,14 @@ class Feed:
             self._next_id = self._ask(Type.NEXT, {})
         frame = self._answer(self._next_id, wake=self._wake_r)
         if frame is None:
-            self._end("interrupted", None)
+            self._end(End("interrupted"))
         self._next_id = self._early = None
         if frame.type is Type.END:
-            self._end(str(frame.body.get("reason") or "complete"), frame.body.get("steps"))
+            self._end(End.from_body(frame.body))
         if frame.type is not Type.BATCH:
             raise ProtocolError(f"answer to NEXT is {frame.type.name}")
         self._batch = self._open(frame)
+        self.last_stall = None
         self.wait_s = time.monotonic() - begun
         return self._batch
 
@@ -182,9 +189,19 @@ class Feed:
         with contextlib.suppress(OSError):  # already full of wake-ups, or closed
             os.write(self._wake_w, b"!")
 
-    def _end(self, reason: str, steps: int | None) -> NoReturn:
-        self.end_reason, self.end_steps = reason, steps
-        raise RunEnded(reason, steps)
+    @property
+    def end_reason(self) -> EndReason | None:
+        """The reason of `end`."""
+        return self.end.reason if self.end else None
+
+    @property
+    def end_steps(self) -> int | None:
+        """The steps of `end`."""
+        return self.end.steps if self.end else None
+
+    def _end(self, end: End) -> NoReturn:
+        self.end = end
+        raise RunEnded(end.reason, end.steps, end.text)
 
     def _open(self, frame: Frame) -> Batch:
         memory, slot = self._memory(frame)
@@ -381,7 +398,7 @@ class Feed:
     def _take(self, frame: Frame) -> int | None:
         """Note one received frame; return the id of the request it answers, None for a notice."""
         if frame.type is Type.NOTICE:
-            self.on_notice(frame.body)
+            self._notice(frame.body)
             return None
         id_ = frame.body.get("id")
         what = self._unanswered.pop(id_, None) if isinstance(id_, int) else None
@@ -396,6 +413,13 @@ class Feed:
             self._early = None if frame.type is Type.ERROR else frame
             self._next_id = None if frame.type is Type.ERROR else id_
         return id_
+
+    def _notice(self, body: dict[str, Any]) -> None:
+        if body.get("kind") == "stall":
+            self.last_stall = Stalled.from_notice(body)
+            if self.last_stall is not None:
+                self.on_stall(self.last_stall)
+        self.on_notice(body)
 
     def _raise_refusals(self) -> None:
         if self._refusals:
@@ -412,5 +436,11 @@ def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
     return kept
 
 
+def _log_stall(stall: Stalled) -> None:
+    _log.warning("stalled for %.0f s (%s): %s", stall.since_s, stall.code, stall.text)
+
+
 def _log_notice(body: dict[str, Any]) -> None:
+    if body.get("kind") == "stall" and body.get("code"):
+        return  # on_stall has it
     _log.info("%s: %s", body.get("kind", "notice"), body.get("text", body))

@@ -39,7 +39,8 @@ class FakeBridge:
     """Serves `source(step)` for step 1, 2, ... until it returns None; one client after another.
 
     `frames` records what clients sent. `refuse` maps a frame type to the ERROR text it gets.
-    `before_answer(type, body)` runs on the server's thread before each answer.
+    `before_answer(type, body)` runs on the server's thread before each answer. `stalls` are the
+    stall notices that come before the answer to the NEXT of a step, `end` is what END says.
     """
 
     def __init__(
@@ -53,11 +54,15 @@ class FakeBridge:
         welcome: Mapping[str, Any] | None = None,
         refuse: Mapping[Type, str] | None = None,
         before_answer: Callable[[Type, dict[str, Any]], None] | None = None,
+        stalls: Mapping[int, list[dict[str, Any]]] | None = None,
+        end: Mapping[str, Any] | None = None,
     ) -> None:
         self.source, self.slots, self.slot_bytes = source, slots, slot_bytes
         self.welcome = dict(welcome or {})
         self.refuse = dict(refuse or {})
         self.before_answer = before_answer
+        self.stalls = dict(stalls or {})
+        self.end = dict(end or {"reason": "complete"})
         self.frames: list[tuple[Type, dict[str, Any]]] = []
         self.notices: list[dict[str, Any]] = []
         self.incarnation = 0
@@ -195,9 +200,11 @@ class _Session:
 
     def _next(self, id_: int) -> None:
         self.waiting = None
+        for stall in self.bridge.stalls.get(self.step + 1, []):
+            self._send(Type.NOTICE, {"kind": "stall", **stall})
         batch = self.bridge.source(self.step + 1)
         if batch is None:
-            self._send(Type.END, {"id": id_, "reason": "complete", "steps": self.step})
+            self._send(Type.END, {"id": id_, "steps": self.step, **self.bridge.end})
             return
         self.step += 1
         data, entries = layout(batch.arrays)

@@ -134,7 +134,7 @@ def test_batch_that_arrives_early_is_not_lost(tmp_path: Path) -> None:
         gate.set()
         feed.checkpointed(0, "c")
         assert feed.end_reason == "interrupted"
-        feed.end_reason, feed._interrupted = None, False
+        feed.end, feed._interrupted = None, False
         os.read(feed._wake_r, 1)
         assert feed.next().step == 1
     assert len(bridge.sent(Type.NEXT)) == 1

@@ -26,6 +26,7 @@ from headrace.checkpoint import Checkpoint
 from headrace.dial import connect
 from headrace.feed import Feed
 from headrace.model import ARCHITECTURE, ModelConfig, Params, init
+from headrace.stalls import Stalled
 from headrace.trainer.config import TrainerConfig
 from headrace.trainer.learner import Knobs, Learner, State, adamw, metrics_of
 from headrace.trainer.rows import from_batch, micro_batches
@@ -82,9 +83,14 @@ def run(address: str, stop: Stop, checkpoint_dir: str | None = None) -> None:
             saved, feed = other, connect(address, checkpoint_step=other.step)
     with feed:
         stop.watch(feed)
+        feed.on_stall = _log_stall
         Trainer(feed, stop).run(saved)
         feed.flush(30.0)
         feed.close("interrupted" if stop.is_set() else "done")
+
+
+def _log_stall(s: Stalled) -> None:
+    _log.warning("no batch for %.0f s, %s (%s): %s", s.since_s, s.stage, s.code, s.text)
 
 
 def _beside(address: str) -> str | None:
@@ -131,7 +137,9 @@ class Trainer:
             self._publish()
         if self.saved_step < self.step:
             self._save()
-        _log.info("trained to step %d (%s)", self.step, self.feed.end_reason or "all steps done")
+        end = self.feed.end
+        why = end.reason + (f": {end.text}" if end.text else "") if end else "all steps done"
+        _log.info("trained to step %d (%s)", self.step, why)
 
     # --- beginnings --------------------------------------------------------------------------
 
