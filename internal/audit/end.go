@@ -15,12 +15,20 @@ func (f *fold) end() {
 		grown = state.LastSeq > f.cut.ledger.LastSeq
 	}
 	f.trainer.end(grown)
-	if folded, last := f.report.Cut.Folded, f.cut.rollouts.LastSeq; folded > last {
-		f.report.add(Discrepancy{Check: CheckStreams, Kind: Lost, Count: int(folded - last), Text: fmt.Sprintf("rollouts ends at message %d; the ledger rests on %d",
-			last, folded), Stream: f.stream(subjects.Rollouts), Seq: last})
-	}
+	f.short(subjects.Rollouts, f.report.Cut.Folded, f.cut.rollouts.LastSeq)
+	f.short(subjects.Weights, f.weighed, f.cut.weights.LastSeq)
+	f.short(subjects.DeadLetter, f.lettered, f.cut.deadletter.LastSeq)
 	f.evals.rest("")
 	f.balance()
+}
+
+// short reports a stream that ends before what the ledger rests on.
+func (f *fold) short(s subjects.Stream, folded, last uint64) {
+	if folded <= last {
+		return
+	}
+	f.report.add(Discrepancy{Check: CheckStreams, Kind: Lost, Count: int(folded - last), Text: fmt.Sprintf("%s ends at message %d; the ledger rests on message %d",
+		s, last, folded), Stream: f.stream(s), Seq: last})
 }
 
 // balance compares the account of the log with that of the core.

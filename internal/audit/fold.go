@@ -16,6 +16,8 @@ type fold struct {
 	entries <-chan record
 	bundles source[*bundle]
 	events  source[event]
+
+	weighed, lettered uint64 // how far the ledger rests on WEIGHTS and DEADLETTER
 }
 
 func (f *fold) all() error {
@@ -81,6 +83,7 @@ func (f *fold) entry(r *record) {
 		f.report.Cut.Ended = e.End
 	}
 	f.report.Cut.Folded = max(f.report.Cut.Folded, e.Rollouts)
+	f.weighed, f.lettered = max(f.weighed, e.Weights), max(f.lettered, e.Letters)
 }
 
 // inspectedTo is the last sequence that must have been inspected for a verdict.

@@ -36,8 +36,9 @@ type world struct {
 	spoil func(*subjects.Trajectory)
 	// lives, when set, is how long a grouper and a producer live on average; there
 	// are two of the one, and the other comes back under its name.
-	lives time.Duration
-	again bool // every fifth trajectory is published twice, the second time alone
+	lives  time.Duration
+	tokens int32 // of an episode; default 30
+	again  bool  // every fifth trajectory is published twice, the second time alone
 }
 
 func policy(steps int64) grouper.Config {
@@ -140,7 +141,7 @@ func (w *world) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher) 
 		if err != nil {
 			return err
 		}
-		t := episode(l.Task)
+		t := episode(l.Task, max(w.tokens, 30))
 		if w.spoil != nil {
 			w.spoil(t)
 		}
@@ -169,7 +170,7 @@ func (w *world) republish(ctx context.Context, t *subjects.Trajectory) error {
 	return err
 }
 
-func episode(t *subjects.Task) *subjects.Trajectory {
+func episode(t *subjects.Task, tokens int32) *subjects.Trajectory {
 	tr := &subjects.Trajectory{Kind: t.Kind, Group: t.Group, Slot: t.Slot, Attempt: t.Attempt, Round: t.Round, Environment: t.Environment,
 		Seed: t.Seed, Producer: "p1", Tokenizer: "bytes", Sampling: t.Sampling, Status: subjects.Succeeded, Token: t.Token,
 		Reward: float64((int(t.Slot)*7+int(t.Seed))%3) / 2}
@@ -177,8 +178,8 @@ func episode(t *subjects.Task) *subjects.Trajectory {
 		tr.Status, tr.Reward, tr.Reason = subjects.Failed, 0, "engine"
 		return tr
 	}
-	s := subjects.Segment{Parent: -1, Versions: []subjects.VersionSpan{{Start: 10, End: 30, Version: 1 << 20}}, LossMask: []subjects.Span{{Start: 10, End: 30}}}
-	for i := range int32(30) {
+	s := subjects.Segment{Parent: -1, Versions: []subjects.VersionSpan{{Start: 10, End: tokens, Version: 1 << 20}}, LossMask: []subjects.Span{{Start: 10, End: tokens}}}
+	for i := range tokens {
 		s.Tokens = append(s.Tokens, (i*int32(t.Slot)+i)%vocab)
 		if i >= 10 {
 			s.Logprobs = append(s.Logprobs, -float32(i)/40)
