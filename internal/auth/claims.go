@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -23,19 +24,22 @@ const (
 	maxSubscriptions = 512
 )
 
+// answersFor is how long many answers to one question may take: a request for
+// tasks waits half as long.
+const answersFor = time.Minute
+
 // exports are what roles with an account of their own may ask of the core, if
-// their imports name it. The responses of a pull are many.
+// their imports name it. Answers that are many are of type stream.
 var exports = []struct {
 	subject  string
 	response jwt.ResponseType
 }{
 	{jsAPI + "STREAM.INFO.*", jwt.ResponseTypeSingleton},
 	{jsAPI + "STREAM.MSG.GET.*", jwt.ResponseTypeSingleton},
-	{jsAPI + "DIRECT.GET.>", jwt.ResponseTypeSingleton},
-	{jsAPI + "CONSUMER.CREATE.>", jwt.ResponseTypeSingleton},
-	{jsAPI + "CONSUMER.INFO.*.*", jwt.ResponseTypeSingleton},
-	{jsAPI + "CONSUMER.DELETE.*.*", jwt.ResponseTypeSingleton},
-	{jsAPI + "CONSUMER.MSG.NEXT.*.*", jwt.ResponseTypeStream},
+	{jsAPI + "DIRECT.GET.*", jwt.ResponseTypeStream},
+	{jsAPI + "DIRECT.GET.*.>", jwt.ResponseTypeSingleton},
+	{jsAPI + "CONSUMER.INFO.*." + subjects.TaskConsumer, jwt.ResponseTypeSingleton},
+	{jsAPI + "CONSUMER.MSG.NEXT.*." + subjects.TaskConsumer, jwt.ResponseTypeStream},
 	{"$JS.ACK.>", jwt.ResponseTypeSingleton},
 	{subjects.BucketSubject("*", ">"), jwt.ResponseTypeSingleton},
 	{subjects.Run("*").Filter(subjects.Rollouts), jwt.ResponseTypeSingleton},
@@ -75,7 +79,11 @@ func (a *authority) coreJWT() (string, error) {
 	c.Limits.DisallowBearer = true
 	c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
 	for _, e := range exports {
-		c.Exports.Add(&jwt.Export{Subject: jwt.Subject(e.subject), Type: jwt.Service, ResponseType: e.response})
+		x := &jwt.Export{Subject: jwt.Subject(e.subject), Type: jwt.Service, ResponseType: e.response}
+		if e.response == jwt.ResponseTypeStream {
+			x.ResponseThreshold = answersFor
+		}
+		c.Exports.Add(x)
 	}
 	for _, r := range Roles() {
 		if !r.apart() {

@@ -30,7 +30,8 @@ func (g *grants) api(requests ...string) {
 }
 
 // permissions of a role, with placeholders. Every line is there because the
-// role's code fails without it; the tests run that code.
+// role's code fails without it; the tests run that code. What an account of its
+// own may never have is making a consumer: its maker says where it delivers.
 func permissions(r Role) grants {
 	var g grants
 	g.sub(subjects.InboxPrefix(anyName) + ".>")
@@ -46,26 +47,33 @@ func permissions(r Role) grants {
 	case Producer:
 		g.producer()
 	case Viewer:
-		g.read(subjects.Streams()...)
+		for _, s := range subjects.Streams() {
+			g.ask(anyRun.StreamName(s))
+		}
 	}
-	g.record()
-	g.engines()
+	g.key(subjects.RunsBucket, string(anyRun)) // the own run's record, and no other's
+	g.ask(subjects.BucketStream(anyRun.EnginesBucket()))
+	if !r.apart() {
+		g.follow(subjects.BucketStream(subjects.RunsBucket), subjects.BucketSubject(subjects.RunsBucket, string(anyRun)))
+		g.follow(subjects.BucketStream(anyRun.EnginesBucket()), subjects.BucketSubject(anyRun.EnginesBucket(), ">"))
+	}
 	slices.Sort(g.publish)
 	g.publish = slices.Compact(g.publish)
 	return g
 }
 
 func (g *grants) grouper() {
-	g.read(subjects.Streams()...)
+	g.readAll()
 	g.leaseKey()
 	g.pub(anyRun.LedgerSubject(), anyRun.Filter(subjects.Tasks),
 		subjects.BucketSubject(subjects.RunsBucket, string(anyRun)), // it writes why the run ended
 		anyRun.TelemetrySubject("grouper", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
 	g.sub(anyRun.InspectedSubject(), anyRun.StallSubject(), anyRun.Filter(subjects.Telemetry))
+	g.api("STREAM.PURGE." + anyRun.StreamName(subjects.Tasks)) // of a run that ended
 }
 
 func (g *grants) trainer() {
-	g.read(subjects.Streams()...)
+	g.readAll()
 	g.leaseKey()
 	g.pub(anyRun.WeightsSubject("*"), anyRun.Filter(subjects.DeadLetter), anyRun.InspectedSubject(),
 		anyRun.TelemetrySubject("bridge", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
@@ -74,9 +82,9 @@ func (g *grants) trainer() {
 		"STREAM.PURGE."+anyRun.StreamName(subjects.DeadLetter)) // its inspector, when that is full
 }
 
-// engine reads the versions of the weights and speaks for itself alone.
+// engine reads the newest version of the weights and speaks for itself alone.
 func (g *grants) engine() {
-	g.follow(anyRun.StreamName(subjects.Weights), anyRun.WeightsSubject("*"))
+	g.last(anyRun.StreamName(subjects.Weights), anyRun.WeightsSubject(subjects.EventVersion))
 	g.pub(anyRun.AckSubject(anyName), anyRun.TelemetrySubject("engine", anyName),
 		subjects.BucketSubject(anyRun.EnginesBucket(), anyName))
 }
@@ -91,30 +99,27 @@ func (g *grants) producer() {
 	g.api("CONSUMER.INFO."+lease, "CONSUMER.MSG.NEXT."+lease)
 }
 
-// record is reading the own run's record, and no other's.
-func (g *grants) record() {
-	g.key(subjects.RunsBucket, string(anyRun))
-	g.follow(subjects.BucketStream(subjects.RunsBucket), subjects.BucketSubject(subjects.RunsBucket, string(anyRun)))
-}
-
-// engines is reading the run's registry of engines.
-func (g *grants) engines() {
-	g.key(anyRun.EnginesBucket(), ">")
-	g.follow(subjects.BucketStream(anyRun.EnginesBucket()), subjects.BucketSubject(anyRun.EnginesBucket(), ">"))
-}
-
 // leaseKey is reading the secret behind lease tokens: of those who issue tasks
 // and those who check what comes back.
 func (g *grants) leaseKey() { g.key(anyRun.KeysBucket(), subjects.LeaseKeyName) }
 
-// key is reading keys of a bucket one by one.
+// key is reading one key of a bucket.
 func (g *grants) key(bucket, key string) {
-	stream := subjects.BucketStream(bucket)
-	g.api("STREAM.INFO."+stream, "DIRECT.GET."+stream+"."+subjects.BucketSubject(bucket, key))
+	g.last(subjects.BucketStream(bucket), subjects.BucketSubject(bucket, key))
 }
 
-// follow is following part of a stream, as internal/bus does. The filter is in
-// the subject of the request, and the server holds the consumer to it.
+// last is reading the last message of one subject of a stream.
+func (g *grants) last(stream, subject string) {
+	g.api("STREAM.INFO."+stream, "DIRECT.GET."+stream+"."+subject)
+}
+
+// ask is reading a stream by asking for its messages.
+func (g *grants) ask(stream string) {
+	g.api("STREAM.INFO."+stream, "STREAM.MSG.GET."+stream, "DIRECT.GET."+stream, "DIRECT.GET."+stream+".>")
+}
+
+// follow is having a consumer of part of a stream, as internal/bus makes them.
+// The filter is in the subject of the request, and the server holds the consumer to it.
 func (g *grants) follow(stream, filter string) {
 	g.api("STREAM.INFO."+stream, "CONSUMER.CREATE."+stream+".*."+filter)
 	g.pull(stream)
@@ -124,17 +129,17 @@ func (g *grants) pull(stream string) {
 	g.api("CONSUMER.INFO."+stream+".*", "CONSUMER.MSG.NEXT."+stream+".*", "CONSUMER.DELETE."+stream+".*")
 }
 
-// read is reading streams in every way there is. TASKS cannot be followed: it
-// is a queue, and what one reads no producer gets.
-func (g *grants) read(streams ...subjects.Stream) {
-	for _, s := range streams {
+// readAll is reading every stream in every way there is, but for consumers of
+// TASKS: it is a queue, and what one reads no producer gets.
+func (g *grants) readAll() {
+	for _, s := range subjects.Streams() {
 		name := anyRun.StreamName(s)
-		g.api("STREAM.INFO."+name, "STREAM.MSG.GET."+name)
+		g.ask(name)
 		if s == subjects.Tasks {
 			g.api("CONSUMER.INFO." + name + ".*")
 			continue
 		}
-		g.api("DIRECT.GET."+name, "DIRECT.GET."+name+".>", "CONSUMER.CREATE."+name+".*", "CONSUMER.CREATE."+name+".*.>")
+		g.api("CONSUMER.CREATE."+name+".*", "CONSUMER.CREATE."+name+".*.>")
 		g.pull(name)
 	}
 }

@@ -83,8 +83,12 @@ func (f *follower) run(ctx context.Context, fn func([]arrival) error) error {
 	}
 }
 
-// session makes a consumer and reads from it until something breaks.
+// session makes a consumer and reads from it until something breaks, or asks
+// for messages where it may make none.
 func (f *follower) session(ctx context.Context, fn func([]arrival) error) error {
+	if f.conn.Identity().api != "" {
+		return f.poll(ctx, fn)
+	}
 	lost := f.conn.lost()
 	name := "follow-" + rand.Text()[:10]
 	if err := f.consumer(ctx, name); err != nil {
@@ -125,14 +129,22 @@ func (f *follower) consumer(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if last := st.CachedInfo().State.LastSeq; last+1 < f.next {
-			return &APIError{Op: "follow", Subject: f.stream, Kind: ErrIncompatible, Description: fmt.Sprintf(
-				"the stream ends at %d, what was read before reached %d: it was restored from an older copy or lost its end", last, f.next-1)}
+		if err := f.notBehind(st.CachedInfo().State.LastSeq); err != nil {
+			return err
 		}
 		made, err := st.CreateConsumer(ctx, cfg)
 		f.atEnd = err == nil && made.CachedInfo().NumPending == 0
 		return err
 	})
+}
+
+// notBehind refuses a stream that ends before what was read of it.
+func (f *follower) notBehind(last uint64) error {
+	if last+1 >= f.next {
+		return nil
+	}
+	return &APIError{Op: "follow", Subject: f.stream, Kind: ErrIncompatible, Description: fmt.Sprintf(
+		"the stream ends at %d, what was read before reached %d: it was restored from an older copy or lost its end", last, f.next-1)}
 }
 
 // session reads from one consumer.

@@ -18,19 +18,21 @@ type joinFlags struct {
 	bus  bus.Options
 	run  string
 	wait time.Duration
+	id   bus.Identity // whose credentials they are
 }
 
 func (j *joinFlags) busFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&j.bus.URL, "url", "", "NATS server, or several with commas (default: NATS_URL, the nats context, nats://127.0.0.1:4222)")
-	f.StringVar(&j.bus.Creds, "creds", "", "NATS credentials file (default: NATS_CREDS)")
+	f.StringVar(&j.bus.Creds, "creds", "", "NATS credentials file, or a folder of them: the first that no process on this host has taken (default: NATS_CREDS)")
+	f.StringVar(&j.bus.CA, "ca", "", "`file` of the CA that the server's certificate must be from (default: NATS_CA, what came with the credentials)")
 	f.StringVar(&j.bus.Context, "context", "", "context of the nats CLI (default: NATS_CONTEXT, the selected one)")
 	f.StringVar(&j.bus.CredentialsFile, "credentials", "", "`file` nats.json in the folder of a run that headrace up plays on this machine")
 }
 
 func (j *joinFlags) flags(c *cobra.Command) {
 	j.busFlags(c)
-	c.Flags().StringVar(&j.run, "run", os.Getenv("HEADRACE_RUN"), "name of the run")
+	c.Flags().StringVar(&j.run, "run", os.Getenv("HEADRACE_RUN"), "name of the run (default: the one the credentials are for)")
 	j.waitFlag(c)
 }
 
@@ -39,6 +41,13 @@ func (j *joinFlags) waitFlag(c *cobra.Command) {
 }
 
 func (j *joinFlags) join(e *env) (app.Join, error) {
+	var err error
+	if j.id, err = j.bus.Identify(); err != nil {
+		return app.Join{}, usageError{err}
+	}
+	if j.run == "" {
+		j.run = string(j.id.Run)
+	}
 	if j.run == "" {
 		return app.Join{}, usageError{fmt.Errorf("which run? name it with --run (`headrace runs` lists them)")}
 	}
@@ -46,6 +55,15 @@ func (j *joinFlags) join(e *env) (app.Join, error) {
 		return app.Join{}, err
 	}
 	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Health: healthFile(), Log: e.log}, nil
+}
+
+// name is the credentials' own where the user chose none: roles that have
+// credentials of their own speak under no other.
+func (j *joinFlags) name(c *cobra.Command, given string) string {
+	if c.Flags().Changed("name") || j.id.Role == "" {
+		return given
+	}
+	return j.id.Name
 }
 
 // envDuration is a duration from the environment; one that cannot be read is as good as none.
@@ -88,11 +106,12 @@ func newProduce(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			o.Name = j.name(c, o.Name)
 			return app.Produce(c.Context(), join, o)
 		},
 	}
 	j.flags(c)
-	c.Flags().StringVar(&o.Name, "name", instance("producer"), "name of this producer, unique among live ones")
+	c.Flags().StringVar(&o.Name, "name", instance("producer"), "name of this producer, unique among live ones (default: the credentials' name)")
 	c.Flags().IntVar(&o.Episodes, "episodes", 0, "episodes played at once (default: the recipe's)")
 	return c
 }
@@ -168,6 +187,7 @@ sequences the recipe wants it to hold in HEADRACE_SLOTS.`,
 				return err
 			}
 			o.Engine = app.Companion{Args: args, Output: e.err}
+			o.Name = j.name(c, o.Name)
 			return app.Engine(c.Context(), join, o)
 		},
 	}
