@@ -7,6 +7,7 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -44,12 +45,25 @@ type Range struct {
 
 // FieldError is a value that is not allowed: the field's path in YAML's names
 // and one line that says what is.
-type FieldError struct{ Field, Msg string }
+type FieldError struct {
+	Field, Msg string
+	empty      bool
+}
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
 
+// Is reports whether the value means that nothing is left to train on: [ErrEmpty].
+func (e *FieldError) Is(target error) bool { return e.empty && target == ErrEmpty }
+
+// ErrEmpty is, among others, what a dataset is refused for that has no training task.
+var ErrEmpty = errors.New("dataset is empty")
+
 func fieldErrorf(field, format string, args ...any) error {
-	return &FieldError{field, fmt.Sprintf(format, args...)}
+	return &FieldError{Field: field, Msg: fmt.Sprintf(format, args...)}
+}
+
+func emptyf(field, format string, args ...any) error {
+	return &FieldError{Field: field, Msg: fmt.Sprintf(format, args...), empty: true}
 }
 
 // WithDefaults is the configuration with every default in place. seed is the recipe's.

@@ -46,7 +46,7 @@ func Open(cfg Config, evalTasks int, seed int64) (*Dataset, error) {
 		}
 	}
 	if cfg.HeldOut >= len(d.rows) {
-		return nil, fieldErrorf("held_out", "%d of the %d rows in %s; that leaves none to train on", cfg.HeldOut, len(d.rows), cfg.Path)
+		return nil, emptyf("held_out", "%d of the %d rows in %s; that leaves none to train on", cfg.HeldOut, len(d.rows), cfg.Path)
 	}
 	if n := len(d.rows) - cfg.HeldOut; cfg.HeldOut > 0 {
 		d.rows, d.held = d.rows[:n], d.rows[n:]
@@ -115,7 +115,7 @@ func readFile(field, path string) ([][]byte, error) {
 		return nil, fieldErrorf(field, "%s:%v", path, err)
 	}
 	if len(rows) == 0 {
-		return nil, fieldErrorf(field, "%s has no rows", path)
+		return nil, emptyf(field, "%s has no rows", path)
 	}
 	return rows, nil
 }

@@ -31,7 +31,9 @@ type BoardState struct {
 	Engines   map[string]subjects.AckEvent
 	Resumed   int // trainer starts
 	Gauges    map[string]subjects.Gauges
+	Stall     subjects.Stall // without a code: the run moves
 	End       string
+	EndText   string
 }
 
 // StepFacts is one step: its batch and, once trained, its commit.
@@ -97,7 +99,7 @@ func (b *Board) Entry(e *subjects.Entry) {
 	b.b.Evals = append(b.b.Evals, e.Evals...)
 	sort.SliceStable(b.b.Evals, func(i, j int) bool { return b.b.Evals[i].Round < b.b.Evals[j].Round })
 	if e.End != "" {
-		b.b.End = e.End
+		b.b.End, b.b.EndText = e.End, e.EndText
 	}
 }
 
@@ -159,6 +161,13 @@ func (b *Board) Report(g *subjects.Gauges) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.b.Gauges[g.Role+"/"+g.Instance] = *g
+}
+
+// Stands folds the watchdog's report in.
+func (b *Board) Stands(s *subjects.Stall) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Stall = *s
 }
 
 // Committed is the last step the trainer applied.

@@ -215,7 +215,7 @@ func (f *forger) send(ctx context.Context, leases []*bus.Lease) error {
 
 func (f *forger) play(task *subjects.Task) (subjects.IndexEntry, []byte) {
 	tr := &subjects.Trajectory{Kind: task.Kind, Group: task.Group, Slot: task.Slot, Attempt: task.Attempt, Environment: task.Environment,
-		Seed: task.Seed, Producer: "forger", Tokenizer: f.m.tok.ID(), Sampling: task.Sampling, Status: subjects.Succeeded, Reward: float64(task.Slot % 2)}
+		Seed: task.Seed, Producer: "forger", Tokenizer: f.m.tok.ID(), Sampling: task.Sampling, Token: task.Token, Status: subjects.Succeeded, Reward: float64(task.Slot % 2)}
 	tr.Segments = []subjects.Segment{{Parent: -1, Tokens: []int32{3, 4, 5, 6}, Logprobs: []float32{-1, -2},
 		LossMask: []subjects.Span{{Start: 2, End: 4}}, Versions: []subjects.VersionSpan{{Start: 2, End: 4, Version: 1 << 20}}}}
 	ordinal, err := strconv.Atoi(string(task.Group[1:]))

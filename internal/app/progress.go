@@ -139,6 +139,9 @@ func (v *view) render(s *BoardState) []string {
 		"groups    " + groupLine(s),
 		"waiting   " + waitLine(s),
 	}
+	if s.Stall.Code != "" {
+		lines = append(lines, "stalled   "+stallLine(s))
+	}
 	width := v.width()
 	for i := range lines[1:] {
 		lines[i+1] = fit(lines[i+1], width)
@@ -212,8 +215,16 @@ func groupLine(s *BoardState) string {
 	return strings.Join(parts, ", ")
 }
 
+// stallLine is why the run stands still.
+func stallLine(s *BoardState) string {
+	return fmt.Sprintf("%s, since %s: %s", s.Stall.Code, time.Unix(0, s.Stall.Since).Format("15:04:05"), s.Stall.Text)
+}
+
 // waitLine joins what each role says of itself.
 func waitLine(s *BoardState) string {
+	if s.Stall.Code != "" {
+		return s.Stall.Text
+	}
 	var parts []string
 	for _, key := range sortedKeys(s.Gauges) {
 		if g := s.Gauges[key]; g.Text != "" {
@@ -271,7 +282,11 @@ func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
 			said = time.Now()
 		}
 		if time.Since(said) > logEvery {
-			log.Info().Str("waiting", waitLine(&s)).Msg("running")
+			e := log.Info().Str("waiting", waitLine(&s))
+			if s.Stall.Code != "" {
+				e = e.Str("stalled", string(s.Stall.Code))
+			}
+			e.Msg("running")
 			said = time.Now()
 		}
 	}

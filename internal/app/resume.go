@@ -35,7 +35,7 @@ func (u *up) ended(ctx context.Context) (*Summary, error) {
 		return nil, err
 	}
 	u.log.Warn().Str("run", string(u.run)).Str("end", state.End).Msg("the run has ended already: there is nothing to go on with")
-	return s, nil
+	return s, state.endError()
 }
 
 // discard removes the folder of a run that never was: its name is free again.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -138,24 +139,28 @@ func (m *member) group(ctx context.Context, writer string) error {
 	if m.recipe.Grouper.Evaluation.Every > 0 {
 		tasks = m.recipe.Grouper.Evaluation.Tasks
 	}
-	data, err := dataset.Open(m.recipe.Dataset, tasks, m.recipe.Seed)
-	if err != nil {
-		return err
-	}
-	mix := make([]*dataset.Dataset, len(m.recipe.Environments)) // the same seeds are other tasks in each
-	for i := range mix {
-		mix[i] = data
-	}
 	s := &m.recipe.Sampling
-	err = group.Run(ctx, group.Config{
-		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Dataset: data, Environment: m.plays[0].Name, Mix: mix,
+	cfg := group.Config{
+		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Environment: m.plays[0].Name,
 		Sampling: subjects.Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK, MaxNewTokens: s.MaxNewTokens, Seed: uint64(m.recipe.Seed)},
-		Writer:   writer, Log: m.log,
-	})
-	if err != nil || ctx.Err() != nil {
+		Writer:   writer, Watchdog: m.recipe.Watchdog, Log: m.log,
+	}
+	data, err := dataset.Open(m.recipe.Dataset, tasks, m.recipe.Seed)
+	switch {
+	case errors.Is(err, dataset.ErrEmpty):
+		err = group.End(ctx, cfg, subjects.EndEmptyDataset, err.Error())
+	case err == nil:
+		cfg.Dataset = data
+		for range m.recipe.Environments { // the same seeds are other tasks in each
+			cfg.Mix = append(cfg.Mix, data)
+		}
+		err = group.Run(ctx, cfg)
+	}
+	var ended *group.Ended
+	if ctx.Err() != nil || err != nil && !errors.As(err, &ended) {
 		return err
 	}
-	return m.lastWord(ctx)
+	return errors.Join(err, m.lastWord(ctx))
 }
 
 // BridgeOptions are what a bridge is told beside the run.

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	group "github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/subjects"
@@ -59,13 +61,16 @@ type up struct {
 	member *member
 	// trained is closed when the trainer has ended by itself.
 	trained chan struct{}
+	// end is how the grouper says that the run ended, if not as it should.
+	end atomic.Pointer[group.Ended]
 	// made: the run's folder is new. entered: the run is on the bus.
 	made, entered bool
 }
 
 // Up runs a recipe to its end and returns what came of it. When ctx ends it
 // drains: episodes are handed back, the trainer saves a checkpoint, and the
-// error is ErrInterrupted.
+// error is ErrInterrupted. A run that ended before it had done what it was for
+// has a summary and an error that says why.
 func Up(ctx context.Context, o UpOptions) (*Summary, error) {
 	u := &up{o: o, log: o.Log, trained: make(chan struct{})}
 	if u.o.Began.IsZero() {
@@ -100,6 +105,11 @@ func Up(ctx context.Context, o UpOptions) (*Summary, error) {
 func (u *up) prepare(ctx context.Context) (err error) {
 	if u.recipe, err = loadRecipe(u.o.Recipe, u.o.Seed); err != nil {
 		return err
+	}
+	if !u.o.Resume {
+		if err := checkDataset(u.o.Recipe, u.recipe); err != nil {
+			return err
+		}
 	}
 	if u.python, err = findPython(ctx, u.o.Python); err != nil {
 		return err
@@ -222,7 +232,7 @@ func (u *up) startRoles(ctx context.Context) error {
 	if err := m.writeModel(u.dir.model()); err != nil {
 		return err
 	}
-	u.parts.start("grouper", func(ctx context.Context) error { return m.group(ctx, "up") })
+	u.parts.start("grouper", func(ctx context.Context) error { return u.grouperEnded(m.group(ctx, "up")) })
 	for i := range m.recipe.Engine.Count {
 		if err := u.startEngine(i); err != nil {
 			return err
@@ -293,7 +303,7 @@ const endPatience = 5 * time.Minute
 
 func (u *up) awaitEnd(ctx context.Context) error {
 	deadline := time.After(endPatience)
-	for u.board.State().End == "" {
+	for u.board.State().End == "" && u.end.Load() == nil {
 		select {
 		case <-deadline:
 			return errors.New("the trainer ended before the run did; its log is in " + u.dir.logs())
@@ -330,7 +340,7 @@ func (u *up) finish(err error) (*Summary, error) {
 			return nil, err
 		}
 	}
-	return &s, nil
+	return &s, u.ending(&state)
 }
 
 // say tells the user something, above the live view if there is one.

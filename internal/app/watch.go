@@ -24,7 +24,7 @@ func watch(ctx context.Context, c *bus.Conn, run subjects.Run, board *Board) err
 	}
 	follow(subjects.Ledger, 1, func(m *bus.Msg) { foldLedger(board, m) })
 	follow(subjects.Weights, 1, func(m *bus.Msg) { foldWeights(board, m) })
-	follow(subjects.Telemetry, telemetryStart(ctx, c, run), func(m *bus.Msg) { foldGauges(board, m) })
+	follow(subjects.Telemetry, telemetryStart(ctx, c, run), func(m *bus.Msg) { foldGauges(run, board, m) })
 	return g.Wait()
 }
 
@@ -46,7 +46,11 @@ func foldLedger(board *Board, m *bus.Msg) {
 	}
 }
 
-func foldGauges(board *Board, m *bus.Msg) {
+func foldGauges(run subjects.Run, board *Board, m *bus.Msg) {
+	if watchdog, _ := strings.CutSuffix(run.TelemetrySubject(subjects.WatchdogRole, "*"), "*"); strings.HasPrefix(m.Subject, watchdog) {
+		fold(m, board.Stands)
+		return
+	}
 	var g subjects.Gauges
 	if subjects.DecodeMessage(m.Data, &g) == nil {
 		board.Report(&g)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,10 +40,10 @@ or a folder with a recipe.yaml. Ctrl-C drains and says how to go on.`,
 				o.Terminal = e.err
 			}
 			s, err := app.Up(c.Context(), o)
-			if err != nil {
+			if s == nil {
 				return err
 			}
-			return e.print(s, func(w io.Writer) { s.WriteText(w) })
+			return errors.Join(e.print(s, func(w io.Writer) { s.WriteText(w) }), err)
 		},
 	}
 	f := c.Flags()
