@@ -39,7 +39,7 @@ func TestRun_CleanRunPasses(t *testing.T) {
 // that starts again and again under one name, malformed bodies, bodies in parts,
 // duplicates, oversampling.
 func TestRun_HardLivedRunPasses(t *testing.T) {
-	cfg := policy(20)
+	cfg := policy(12)
 	cfg.Oversample, cfg.MinGroupSize = 1, 2
 	w := newWorld(t, natstest.Start(t, bus.ServerOptions{Sync: "10m", MaxPayload: 64 << 10}), "hard", cfg)
 	w.spoil = func(t *subjects.Trajectory) {

@@ -16,7 +16,7 @@ func BenchmarkRun(b *testing.B) {
 		name   string
 		tokens int32
 		steps  int64
-	}{{"300 B bodies", 30, 400}, {"32 kB bodies", 4000, 200}} {
+	}{{"300 B bodies", 30, 100}, {"32 kB bodies", 4000, 40}} {
 		cfg := policy(c.steps)
 		cfg.GroupsPerBatch, cfg.Evaluation.Every = 16, 0
 		w := newWorld(b, natstest.Loopback(b), "bench", cfg)

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"runtime"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
@@ -20,11 +21,9 @@ type bundle struct {
 	bytes        int
 	part         bool
 	header       nats.Header // until it is folded
-	producer     string      // by the subject
-	refused      int
-	forged       error // why the message counts for nothing
-	fault        error // why nothing of it can be told apart
-	items        []item
+	admission    subjects.Admission
+	fault        error  // why nothing of it can be told apart
+	items        []item // as Arrivals
 }
 
 // item is one trajectory.
@@ -120,13 +119,14 @@ func (a *auditor) queueRollouts(ctx context.Context, room *semaphore.Weighted, j
 func (j *job) inspect(gate *subjects.Gate, vocab int) *bundle {
 	m := j.msg
 	b := &bundle{seq: m.Seq, skipped: m.Skipped, at: m.Time.UnixNano(), bytes: len(m.Data), part: bus.IsPart(m.Header), header: m.Header, fault: j.fault}
-	admitted := gate.Admit(m.Subject, m.Header)
-	b.producer, b.refused, b.forged = admitted.Producer, admitted.Refused, admitted.Err
-	if b.forged != nil || b.part {
+	b.admission = *gate.Admit(m.Subject, m.Header)
+	b.admission.Arrivals = slices.Clone(b.admission.Arrivals)
+	if b.admission.Err != nil || b.part {
 		return b
 	}
-	for _, e := range admitted.Arrivals {
-		b.items = append(b.items, item{entry: e.Entry, err: e.Err})
+	b.items = make([]item, len(b.admission.Arrivals))
+	for i, e := range b.admission.Arrivals {
+		b.items[i] = item{entry: e.Entry, err: e.Err}
 	}
 	if b.fault != nil {
 		return b

@@ -49,14 +49,14 @@ func newCounters(a *auditor) *counters {
 func (c *counters) hole() { c.holes++ }
 
 func (c *counters) message(b *bundle) {
-	if b.forged != nil || b.producer == "" {
+	if b.admission.Err != nil || b.admission.Producer == "" {
 		return
 	}
 	c.report.checked(CheckProducers, 1)
-	p := c.producers[b.producer]
+	p := c.producers[b.admission.Producer]
 	if p == nil {
-		p = &producer{name: b.producer, old: map[string]*life{}}
-		c.producers[b.producer] = p
+		p = &producer{name: b.admission.Producer, old: map[string]*life{}}
+		c.producers[b.admission.Producer] = p
 	}
 	counter, _ := strconv.ParseUint(b.header.Get(subjects.HeaderCounter), 10, 64)
 	if counter == 0 {

@@ -86,14 +86,7 @@ func (d *derivation) cores(fn func(*grouper.Core)) {
 
 // bundle notes the trajectories of a message, as the grouper does.
 func (d *derivation) bundle(b *bundle) {
-	d.cores(func(c *grouper.Core) {
-		for i := range b.items {
-			if it := &b.items[i]; it.err == nil {
-				c.Rollout(subjects.Address{Seq: b.seq, Index: i}, b.at, &it.entry)
-			}
-		}
-		c.Folded(b.seq)
-	})
+	d.cores(func(c *grouper.Core) { c.Arrive(b.seq, b.at, &b.admission) })
 }
 
 // event notes an event of WEIGHTS.

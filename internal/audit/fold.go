@@ -112,7 +112,7 @@ func (f *fold) bundle(b *bundle) {
 	f.account(b)
 	f.bodies(b)
 	f.ledger.bundle(b)
-	b.header = nil
+	b.header, b.admission.Arrivals = nil, nil
 	f.window.add(b)
 	f.tell(b.seq)
 }
@@ -120,10 +120,7 @@ func (f *fold) bundle(b *bundle) {
 // account counts what a message brings.
 func (f *fold) account(b *bundle) {
 	t, e := &f.report.Training, &f.report.Evaluation
-	if b.refused > 0 {
-		t.Produced += uint64(b.refused)
-		t.drop("forged", uint64(b.refused))
-	}
+	t.Produced += uint64(b.admission.Refused)
 	for i := range b.items {
 		switch it := &b.items[i]; {
 		case it.err != nil:

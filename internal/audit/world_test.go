@@ -65,7 +65,7 @@ func (w *world) must(err error) {
 // play plays the run to its end.
 func (w *world) play() *world {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 3*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -105,7 +105,7 @@ func (w *world) mortal(fn func(context.Context) error) func(context.Context) err
 		return fn
 	}
 	return func(ctx context.Context) error {
-		for lives := w.lives; ; lives += 10 * time.Millisecond {
+		for lives := w.lives; ; lives += lives / 4 {
 			life, kill := context.WithTimeout(ctx, lives/2+rand.N(lives))
 			err := fn(life)
 			over := life.Err() != nil
