@@ -15,8 +15,12 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// childStore tells this test binary to be a bus, and where its store is.
-const childStore = "FAULTS_BUS_STORE"
+// childStore tells this test binary to be a bus, and where its store is;
+// childSync how often it syncs.
+const (
+	childStore = "FAULTS_BUS_STORE"
+	childSync  = "FAULTS_BUS_SYNC"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childStore); dir != "" {
@@ -29,7 +33,7 @@ func TestMain(m *testing.M) {
 func beBus(dir string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	s, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir})
+	s, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir, Sync: os.Getenv(childSync)})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -49,10 +53,10 @@ type process struct {
 	conn *bus.Conn
 }
 
-func startBus(t *testing.T, dir string) *process {
+func startBus(t *testing.T, dir, sync string) *process {
 	t.Helper()
 	b := &process{cmd: exec.Command(os.Args[0])}
-	b.cmd.Env, b.cmd.Stderr = append(os.Environ(), childStore+"="+dir), os.Stderr
+	b.cmd.Env, b.cmd.Stderr = append(os.Environ(), childStore+"="+dir, childSync+"="+sync), os.Stderr
 	out, err := b.cmd.StdoutPipe()
 	if err == nil {
 		err = b.cmd.Start()
@@ -86,7 +90,7 @@ func (b *process) kill() {
 // the settings that `headrace up` has: there are a hundred, and they train.
 func TestFault_F14_AKilledBusHasEverythingThatItAcknowledged(t *testing.T) {
 	dir := t.TempDir()
-	b := startBus(t, dir)
+	b := startBus(t, dir, "always")
 	p := &pipeline{TB: t, conn: b.conn}
 	p.must(bus.EnsureStreams(t.Context(), b.conn, run, subjects.StreamOptions{RolloutBytes: 1 << 28}))
 	pub := p.publisher("p1")
@@ -95,7 +99,7 @@ func TestFault_F14_AKilledBusHasEverythingThatItAcknowledged(t *testing.T) {
 	}
 	b.kill()
 
-	again := startBus(t, dir)
+	again := startBus(t, dir, "always")
 	state, err := bus.StreamState(t.Context(), again.conn, run, subjects.Rollouts)
 	p.must(err)
 	if state.Msgs != 100 {

@@ -49,7 +49,12 @@ func tasks(steps int64) grouper.Config {
 
 func open(t testing.TB, srv *bus.Server, policy grouper.Config, rows int) *pipeline {
 	t.Helper()
-	p := &pipeline{TB: t, conn: natstest.Connect(t, srv)}
+	return openOn(t, natstest.Connect(t, srv), policy, rows)
+}
+
+func openOn(t testing.TB, conn *bus.Conn, policy grouper.Config, rows int) *pipeline {
+	t.Helper()
+	p := &pipeline{TB: t, conn: conn}
 	if err := bus.EnsureStreams(t.Context(), p.conn, run, subjects.StreamOptions{RolloutBytes: 1 << 28}); err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +154,12 @@ func (p *pipeline) dial(address string, checkpoint subjects.Step) *feed.Client {
 }
 
 // whole starts grouper and bridge and connects a trainer.
-func (p *pipeline) whole() *feed.Client {
+func (p *pipeline) whole() *feed.Client { return p.wholeWith(nil) }
+
+func (p *pipeline) wholeWith(change func(*trainerbridge.Config)) *feed.Client {
 	p.Helper()
 	p.Cleanup(p.group())
-	address, _ := p.bridge(nil)
+	address, _ := p.bridge(change)
 	return p.dial(address, 0)
 }
 
