@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,11 +24,11 @@ type sourceFlags struct {
 
 func (s *sourceFlags) flags(c *cobra.Command) {
 	s.busFlags(c)
-	c.Flags().StringVar(&s.root, "dir", envOr("HEADRACE_DIR", app.DefaultRoot), "folder that run folders are in")
+	c.Flags().StringVar(&s.root, "dir", envOr("HEADRACE_DIR", app.DefaultRoot), "folder that run folders are in, where neither a flag nor NATS_URL names a bus")
 }
 
 func (s *sourceFlags) source(c *cobra.Command, e *env) app.Source {
-	remote := false
+	remote := os.Getenv("NATS_URL") != "" && !c.Flags().Changed("dir")
 	for _, name := range []string{"url", "creds", "context", "credentials"} {
 		remote = remote || c.Flags().Changed(name)
 	}
