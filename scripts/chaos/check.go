@@ -13,6 +13,8 @@ type verdict struct {
 	Lost       int      `json:"lost"`
 	Duplicated int      `json:"duplicated"`
 	Mixed      int      `json:"mixed"`
+	Wrong      int      `json:"wrong,omitempty"` // whatever else the audit finds
+	Audit      string   `json:"audit,omitempty"` // its verdict
 	Stuck      bool     `json:"stuck,omitempty"`
 	Reported   bool     `json:"reported,omitempty"` // a loss that a fault made was reported
 	Resumed    int      `json:"resumed"`            // steps that were delivered again, equal

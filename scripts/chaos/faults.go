@@ -27,6 +27,10 @@ type wound struct {
 	Who   string `json:"who"`
 	// Loses says that data is gone for good: it must be reported.
 	Loses bool `json:"loses,omitempty"`
+	// Spoiled is a version whose files were damaged: nobody may serve it.
+	Spoiled string `json:"spoiled,omitempty"`
+	// Shift is how far the server's clock was off from Back on.
+	Shift time.Duration `json:"shift,omitempty"`
 }
 
 // stage is a kind of progress that the log shows.
@@ -37,12 +41,13 @@ const (
 	decided   stage = "ledger"     // an entry
 	committed stage = "commit"     // a step of the trainer
 	served    stage = "ack"        // a version that an engine serves
+	cycle     stage = "cycle"      // a step is trained whose trajectories were all played since
 )
 
 // shows is the progress of each process.
 var shows = map[string]stage{
 	"produce-a": played, "produce-b": played, "engine": played, "group-a": decided, "group-b": decided,
-	"sidecar": served, "bridge": committed, "trainer": committed, "nats": committed, "n1": committed, "n2": committed, "n3": committed,
+	"sidecar": served, "bridge": committed, "trainer": committed, "nats": cycle, "n1": cycle, "n2": cycle, "n3": cycle,
 }
 
 // wounded is the wound of one process.
@@ -55,7 +60,7 @@ func wounded(text, victim string, back time.Time) wound {
 }
 
 // one draws a victim.
-func (w *world) one(of ...string) string { return of[w.draw.IntN(len(of))] }
+func (w *world) one(of ...string) string { return of[w.pickOne(len(of))] }
 
 func kill(victims ...string) func(context.Context, *world) (wound, error) {
 	return func(_ context.Context, w *world) (wound, error) {
@@ -83,7 +88,9 @@ func hold(victims ...string) func(context.Context, *world) (wound, error) {
 
 func twoGroupers(w *world) { w.plan.groupers = 2 }
 func threeNodes(w *world)  { w.plan.cluster = true }
+func ownVolume(w *world)   { w.plan.volume = true }
 
+// faults is the table, in its order.
 var faults = []fault{
 	{name: "none", text: "nothing happens", short: true, strike: nothing},
 	{name: "kill-producer", text: "kill -9 one of two producers", strike: kill("produce-a", "produce-b")},
@@ -106,6 +113,19 @@ var faults = []fault{
 	{name: "two-groupers-kill", text: "two groupers, one is killed -9", plan: twoGroupers, short: true, strike: kill("group-a", "group-b")},
 	{name: "two-groupers-stop", text: "two groupers, one is stopped and continued", plan: twoGroupers, strike: hold("group-a", "group-b")},
 	{name: "nats-restart", text: "NATS is stopped and started on its store", strike: restartNATS},
+	{name: "net-cut", text: "one process's connection to NATS is cut, new ones are refused for a while", plan: oneClient, strike: cutOff},
+	{name: "net-delay", text: "everything between one process and NATS is late", plan: oneClient, strike: slowDown},
+	{name: "net-half-open", text: "one process's connection is half-open: silence, no end", plan: oneClient, strike: halfOpen},
+	{name: "acks-duplicated", text: "acks of one process come twice", plan: oneClient, strike: meddling("duplicate")},
+	{name: "acks-reordered", text: "acks of one process overtake each other", plan: oneClient, strike: meddling("reorder")},
+	{name: "acks-withheld", text: "acks of one process are lost", plan: oneClient, short: true, strike: meddling("withhold")},
+	{name: "disk-full", text: "the store's volume is full, then freed", plan: ownVolume, strike: fillVolume},
+	{name: "clock", text: "one process comes back with its clock an hour off", strike: shiftClock},
+	{name: "weights-torn", text: "a version's file is torn before engines load it", short: true, strike: spoilWeights("torn")},
+	{name: "weights-replaced", text: "a version's file is replaced before engines load it", strike: spoilWeights("replaced")},
+	{name: "checkpoint-torn", text: "the trainer is killed and its newest checkpoints are torn", short: true, strike: tearCheckpoint},
+	{name: "bit-flip", text: "a bit flips in a block of the store while NATS is down", strike: flipBit},
+	{name: "two-faults", text: "a fault during a fault", plan: twoGroupersOneClient, strike: two},
 }
 
 func nothing(context.Context, *world) (wound, error) { return wound{Text: "nothing"}, nil }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -61,11 +62,22 @@ func saveCheckpoint(dir string, c checkpoint, keep int) (string, error) {
 	if err := writeWhole(name, text); err != nil {
 		return "", fmt.Errorf("save checkpoint: %w", err)
 	}
-	names := checkpointFiles(dir)
-	for _, old := range names[:max(0, len(names)-max(keep, 2))] {
+	for _, old := range outdated(checkpointFiles(dir), name, max(keep, 2)) {
 		_ = os.Remove(old)
 	}
 	return name, nil
+}
+
+// outdated are all but the last few names up to the newest; those ahead of it
+// are of a life that died, and go first.
+func outdated(names []string, newest string, keep int) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		if ahead := (a > newest) != (b > newest); ahead {
+			return strings.Compare(b, a)
+		}
+		return strings.Compare(a, b)
+	})
+	return names[:max(0, len(names)-keep)]
 }
 
 // writeWhole writes, syncs and renames.
@@ -124,8 +136,7 @@ func writeWeights(root string, c checkpoint, publication int) ([]subjects.File, 
 		return nil, "", fmt.Errorf("write weights: %w", err)
 	}
 	versions, _ := filepath.Glob(filepath.Join(root, "v*"))
-	slices.Sort(versions)
-	for _, old := range versions[:max(0, len(versions)-keptVersions)] {
+	for _, old := range outdated(versions, filepath.Join(root, name), keptVersions) {
 		_ = os.RemoveAll(old)
 	}
 	sum := sha256.Sum256(data)

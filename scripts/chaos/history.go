@@ -15,18 +15,21 @@ type mark struct {
 	at    time.Time // the server's clock
 	stage stage
 	who   string
+	step  subjects.Step // of a commit
 }
 
 // history is what the streams say of a run.
 type history struct {
 	marks   []mark
 	entries []subjects.Entry
+	stored  map[uint64]time.Time // ROLLOUTS messages
+	acks    []subjects.AckEvent
 	gaps    []string // messages that streams have lost
 }
 
 // readHistory reads ROLLOUTS, LEDGER and WEIGHTS from end to end.
 func readHistory(ctx context.Context, c *bus.Conn) (*history, error) {
-	h := &history{}
+	h := &history{stored: map[uint64]time.Time{}}
 	for _, s := range []struct {
 		stream subjects.Stream
 		note   func(*bus.Msg) error
@@ -48,7 +51,14 @@ func (h *history) read(ctx context.Context, c *bus.Conn, s subjects.Stream, note
 	if state.FirstSeq > 1 || state.Msgs != state.LastSeq {
 		h.gaps = append(h.gaps, fmt.Sprintf("%s holds %d messages of %d to %d", s, state.Msgs, state.FirstSeq, state.LastSeq))
 	}
+	count := uint64(0)
+	defer func() {
+		if count != state.Msgs {
+			h.gaps = append(h.gaps, fmt.Sprintf("%s says it holds %d messages and gives %d", s, state.Msgs, count))
+		}
+	}()
 	err = bus.Follow(ctx, c, runName.StreamName(s), "", state.FirstSeq, func(m *bus.Msg) error {
+		count++
 		if err := note(m); err != nil {
 			return fmt.Errorf("message %d: %w", m.Seq, err)
 		}
@@ -64,13 +74,14 @@ func (h *history) read(ctx context.Context, c *bus.Conn, s subjects.Stream, note
 }
 
 func (h *history) rollout(m *bus.Msg) error {
+	h.stored[m.Seq] = m.Time
 	for _, text := range m.Header[subjects.HeaderIndex] {
 		e, err := subjects.ParseIndex(text)
 		if err != nil {
 			return err
 		}
 		if e.Status != subjects.Failed && e.Status != subjects.Aborted {
-			h.marks = append(h.marks, mark{m.Time, played, m.Header.Get(subjects.HeaderProducer)})
+			h.marks = append(h.marks, mark{at: m.Time, stage: played, who: m.Header.Get(subjects.HeaderProducer)})
 		}
 	}
 	return nil
@@ -82,21 +93,26 @@ func (h *history) entry(m *bus.Msg) error {
 		return err
 	}
 	h.entries = append(h.entries, e)
-	h.marks = append(h.marks, mark{m.Time, decided, e.Writer})
+	h.marks = append(h.marks, mark{at: m.Time, stage: decided, who: e.Writer})
 	return nil
 }
 
 func (h *history) event(m *bus.Msg) error {
 	switch m.Subject {
 	case runName.WeightsSubject(subjects.EventCommit):
-		h.marks = append(h.marks, mark{m.Time, committed, ""})
+		var e subjects.CommitEvent
+		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
+			return err
+		}
+		h.marks = append(h.marks, mark{at: m.Time, stage: committed, step: e.Step})
 	case runName.AckSubject("engine"):
 		var e subjects.AckEvent
 		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
 			return err
 		}
+		h.acks = append(h.acks, e)
 		if e.Error == "" {
-			h.marks = append(h.marks, mark{m.Time, served, e.Engine})
+			h.marks = append(h.marks, mark{at: m.Time, stage: served, who: e.Engine})
 		}
 	}
 	return nil
@@ -105,14 +121,42 @@ func (h *history) event(m *bus.Msg) error {
 // recovery is the time from the end of the fault to the next progress, in
 // seconds; -1 when the run was over before there was any.
 func (h *history) recovery(w wound) float64 {
+	fresh := map[subjects.Step]bool{}
+	if w.Stage == cycle {
+		fresh = h.playedAfter(w)
+	}
 	best := -1.0
 	for _, m := range h.marks {
-		if m.stage != w.Stage || w.Who != "" && m.who != w.Who || m.at.Before(w.Back) {
-			continue
-		}
-		if took := m.at.Sub(w.Back).Seconds(); best < 0 || took < best {
-			best = took
+		ok := m.stage == w.Stage && (w.Who == "" || m.who == w.Who) || w.Stage == cycle && m.stage == committed && fresh[m.step]
+		took, after := since(w, m.at)
+		if ok && after && (best < 0 || took.Seconds() < best) {
+			best = took.Seconds()
 		}
 	}
 	return best
+}
+
+// since is the time from the end of the fault to a moment of the server's clock;
+// false: it was before.
+func since(w wound, at time.Time) (time.Duration, bool) {
+	took := at.Add(-w.Shift).Sub(w.Back)
+	return took, took >= 0 && took < w.Shift.Abs()/2+30*time.Minute
+}
+
+// playedAfter are the steps whose trajectories were all played after the fault.
+func (h *history) playedAfter(w wound) map[subjects.Step]bool {
+	fresh := map[subjects.Step]bool{}
+	for i := range h.entries {
+		for _, b := range h.entries[i].Batches {
+			fresh[b.Step] = true
+			for _, g := range b.Groups {
+				for _, m := range g.Members {
+					if _, after := since(w, h.stored[m.Seq]); !after {
+						fresh[b.Step] = false
+					}
+				}
+			}
+		}
+	}
+	return fresh
 }

@@ -41,9 +41,9 @@ func rows(results []result) (out []row) {
 				r.Reported++
 			} else {
 				r.Lost += x.Lost
+				r.Duplicated += x.Duplicated
+				r.Mixed += x.Mixed
 			}
-			r.Duplicated += x.Duplicated
-			r.Mixed += x.Mixed
 			r.Again += x.Resumed
 			if x.Stuck || x.Error != "" {
 				r.Stuck++

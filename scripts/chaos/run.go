@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -28,7 +27,7 @@ type result struct {
 
 // bad reports whether the run is not what was promised.
 func (r *result) bad() bool {
-	return r.Error != "" || r.Lost > 0 && !r.Reported || r.Duplicated > 0 || r.Mixed > 0
+	return r.Error != "" || r.Lost+r.Duplicated+r.Mixed+r.Wrong > 0 && !r.Reported
 }
 
 // seedOf is the seed of one run of the campaign.
@@ -87,16 +86,25 @@ func (w *world) play(ctx context.Context, f *fault, r *result) error {
 		return fmt.Errorf("strike: %w", err)
 	}
 	r.Wound = fmt.Sprintf("at step %d: %s", w.plan.step, hurt.Text)
-	if err := w.awaitEnd(ctx, hurt, &log); err != nil {
+	ending, cancel := ctx, func() {}
+	if hurt.Loses { // it may never end
+		ending, cancel = context.WithTimeout(ctx, 30*time.Second)
+	}
+	err = w.awaitEnd(ending, &log)
+	cancel()
+	w.stop(false)
+	switch {
+	case hurt.Loses:
+		return w.judgeLoss(ctx, err, hurt, r)
+	case err != nil:
 		r.Stuck = true
 		return fmt.Errorf("after %s: %w", r.Wound, err)
 	}
-	w.stop(false)
 	return w.judge(ctx, hurt, r)
 }
 
 // awaitEnd waits until trainer and grouper say that the run is over.
-func (w *world) awaitEnd(ctx context.Context, _ wound, log *trainerLog) error {
+func (w *world) awaitEnd(ctx context.Context, log *trainerLog) error {
 	for _, name := range []string{"trainer", "group-a"} {
 		select {
 		case <-w.procs[name].done:
@@ -104,27 +112,6 @@ func (w *world) awaitEnd(ctx context.Context, _ wound, log *trainerLog) error {
 			lines, _ := log.read()
 			return fmt.Errorf("the run is stuck: %s has not ended, the trainer has done %d of %d steps", name, last(lines), w.o.steps)
 		}
-	}
-	return nil
-}
-
-// judge checks the run's logs and measures the recovery.
-func (w *world) judge(ctx context.Context, hurt wound, r *result) error {
-	conn, err := w.connect(ctx)
-	if err != nil {
-		return fmt.Errorf("judge: %w", err)
-	}
-	defer conn.Close() //nolint:errcheck // nothing is pending
-	history, err := readHistory(ctx, conn)
-	if err != nil {
-		return fmt.Errorf("read the logs: %w", err)
-	}
-	r.verdict = w.check(ctx, conn, history)
-	if !hurt.Back.IsZero() {
-		r.Recovery = history.recovery(hurt)
-	}
-	if r.Error != "" {
-		return errors.New(r.Error)
 	}
 	return nil
 }

@@ -63,5 +63,14 @@ func (w *world) port(name string) int {
 
 // between draws a duration.
 func (w *world) between(low, high time.Duration) time.Duration {
+	w.drawing.Lock()
+	defer w.drawing.Unlock()
 	return low + time.Duration(w.draw.Int64N(int64(high-low)))
+}
+
+// pickOne draws a number below n.
+func (w *world) pickOne(n int) int {
+	w.drawing.Lock()
+	defer w.drawing.Unlock()
+	return w.draw.IntN(n)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -32,7 +33,6 @@ type plan struct {
 type world struct {
 	o     *options
 	dir   string
-	draw  *rand.Rand
 	plan  plan
 	procs map[string]*proc
 	order []*proc
@@ -43,13 +43,15 @@ type world struct {
 	password string
 	proxy    *proxy
 	volume   *volume
-	env      map[string][]string // more environment for one process
-	binaries map[string]string   // another binary for one process
+	shifted  map[string]time.Duration // processes whose clock is off
+
+	drawing sync.Mutex // two faults may draw at once
+	draw    *rand.Rand
 }
 
 func newWorld(o *options, dir string, draw *rand.Rand, p plan) *world {
 	return &world{o: o, dir: dir, draw: draw, plan: p, procs: map[string]*proc{}, ports: map[string]int{},
-		env: map[string][]string{}, binaries: map[string]string{}}
+		shifted: map[string]time.Duration{}}
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -167,10 +169,10 @@ func (w *world) startRoles() error {
 	return errors.Join(
 		w.headrace("bridge", "bridge", "--listen", feed, "--weights", w.path("weights"), "--checkpoints", w.path("checkpoints"), "--demos", ""),
 		w.headrace("sidecar", "engine", "--name", "engine", "--engine-url", engine),
-		w.self("engine", "engine", job{Port: w.port("engine"), LatencyMS: 3}),
+		w.self("engine", "engine", job{Port: w.port("engine"), LatencyMS: 8}),
 		w.headrace("produce-a", "produce", "--name", "produce-a"),
 		w.headrace("produce-b", "produce", "--name", "produce-b"),
-		w.self("trainer", "trainer", job{Feed: feed, Checkpoints: w.path("checkpoints"), Log: w.path("trainer.jsonl"), StepMS: 120}),
+		w.self("trainer", "trainer", job{Feed: feed, Checkpoints: w.path("checkpoints"), Log: w.path("trainer.jsonl"), StepMS: 80}),
 	)
 }
 
@@ -184,7 +186,7 @@ func (w *world) self(name, role string, j job) error {
 	if err != nil {
 		return err
 	}
-	return w.launch(name, func() *exec.Cmd { return exec.Command(me, "role", role, string(text)) })
+	return w.launch(name, func() *exec.Cmd { return w.command(name, me, "chaos", "role", role, string(text)) })
 }
 
 // headrace starts the program under test in a role.
@@ -195,15 +197,22 @@ func (w *world) headrace(name, role string, args ...string) error {
 	}
 	args = append([]string{role, "-v", "--run", string(runName), "--wait", "30s"}, args...)
 	return w.launch(name, func() *exec.Cmd {
-		binary := w.o.binary
-		if other := w.binaries[name]; other != "" {
-			binary = other
-		}
-		cmd := exec.Command(binary, args...)
-		cmd.Env = append(os.Environ(), "NATS_URL="+url, "NATS_USER="+w.user, "NATS_PASSWORD="+w.password)
-		cmd.Env = append(cmd.Env, w.env[name]...)
+		cmd := w.command(name, w.o.binary, "headrace", args...)
+		cmd.Env = append(cmd.Env, "NATS_URL="+url, "NATS_USER="+w.user, "NATS_PASSWORD="+w.password)
 		return cmd
 	})
+}
+
+// command is a binary, or the one built with a clock that can be off.
+func (w *world) command(name, binary, program string, args ...string) *exec.Cmd {
+	env := os.Environ()
+	if offset := w.shifted[name]; offset != 0 {
+		binary = filepath.Join(w.o.clock, program)
+		env = append(env, fmt.Sprintf("CHAOS_CLOCK_OFFSET=%d", int(offset.Seconds())))
+	}
+	cmd := exec.Command(binary, args...)
+	cmd.Env = env
+	return cmd
 }
 
 func (w *world) launch(name string, mk func() *exec.Cmd) error {

@@ -1,6 +1,0 @@
-package main
-
-type volume struct{}
-
-func newVolume(string) (*volume, error) { return nil, nil }
-func (v *volume) remove()               {}
