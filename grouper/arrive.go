@@ -6,6 +6,11 @@ import "github.com/headrace/headrace/subjects"
 // address, and how much it refused. It returns how many entries could not be read.
 // Whoever folds the log does it through here, and so counts the same.
 func (c *Core) Arrive(seq uint64, at int64, a *subjects.Admission) (unreadable int) {
+	c.giveUpEarly(at)
+	if a.Early && a.Err == nil {
+		c.arriveEarly(seq, at, a.Producer)
+	}
+	c.begins = c.joined(seq, a)
 	for i := range a.Arrivals {
 		if a.Arrivals[i].Err != nil {
 			unreadable++
@@ -19,6 +24,7 @@ func (c *Core) Arrive(seq uint64, at int64, a *subjects.Admission) (unreadable i
 	} else if a.Err != nil {
 		unreadable++
 	}
+	c.begins = 0
 	c.Folded(seq)
 	return unreadable
 }

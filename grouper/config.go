@@ -94,6 +94,11 @@ type Config struct {
 	// Environments is the mix of a run that plays several. Empty: one.
 	Environments []Environment `yaml:"environments" json:"environments"`
 
+	// StateBytes puts the core's state into the ledger after so many bytes of
+	// trajectories, whatever was decided, so that the log below may be purged. 0: by
+	// decisions alone.
+	StateBytes int64 `yaml:"-" json:"-"`
+
 	// Evaluation of held-out tasks.
 	Evaluation Evaluation `yaml:"evaluation" json:"evaluation"`
 	// Inspect decides a group only after the inspector has read its bodies.

@@ -55,6 +55,10 @@ type Core struct {
 
 	snapshot uint64 // ledger sequence of the newest entry with a state
 	since    int    // items decided since then
+	unsaved  int64  // bytes of trajectories that came since then
+
+	early  []early // parts of bodies whose last is still to come
+	begins uint64  // first sequence of the message at hand; 0: its own
 }
 
 // New is a core at the start of a run. supply has an element for each

@@ -72,12 +72,13 @@ func (c *Core) seal(e *subjects.Entry) {
 	for _, g := range c.open {
 		held += len(g.members)
 	}
-	if c.since < stateEvery+2*held {
+	if c.since < stateEvery+2*held && (c.cfg.StateBytes == 0 || c.unsaved < c.cfg.StateBytes) {
 		return
 	}
 	if state := c.Snapshot(); len(state) <= maxState {
 		e.State, e.Snapshot = state, 0
 	}
+	c.unsaved = 0 // one that is too large is not made for each entry
 }
 
 // DropState takes the state out of the entry that Decide returned last, which
@@ -87,7 +88,7 @@ func (c *Core) DropState(e *subjects.Entry) { e.State, e.Snapshot = nil, c.snaps
 // Appended notes the ledger sequence of the entry that Decide returned last.
 func (c *Core) Appended(e *subjects.Entry, seq uint64) {
 	if len(e.State) > 0 {
-		c.snapshot, c.since = seq, 0
+		c.snapshot, c.since, c.unsaved = seq, 0, 0
 	}
 }
 

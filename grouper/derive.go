@@ -16,7 +16,7 @@ import (
 // any other one that does not close more.
 func (c *Core) Derive(e *subjects.Entry) *subjects.Entry {
 	c.inspected = max(c.inspected, c.looksTo(e))
-	c.since = math.MinInt32 // a state is compared by its own bytes, not made again
+	c.since, c.unsaved = math.MinInt32, math.MinInt64 // a state is compared by its own bytes, not made again
 	if e.EndText != "" {
 		c.Finish(e.End, e.EndText)
 	}

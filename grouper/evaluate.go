@@ -1,6 +1,7 @@
 package grouper
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,10 +121,7 @@ func (c *Core) evalArrival(a subjects.Address, at int64, e *subjects.IndexEntry)
 		c.stats.EvalUnused++
 		return
 	}
-	if r.first == 0 {
-		r.first = a.Seq
-		c.watch(&r.lifetime)
-	}
+	c.needs(&r.lifetime, cmp.Or(c.begins, a.Seq))
 	c.start(r.order, at)
 	if !r.comes(i, e.Attempt) {
 		c.stats.EvalUnused++

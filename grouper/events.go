@@ -1,6 +1,7 @@
 package grouper
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 // the log and its index entry, of which nothing is kept. Call [Core.Folded]
 // after the bundle's last.
 func (c *Core) Rollout(a subjects.Address, at int64, e *subjects.IndexEntry) {
+	c.unsaved += int64(e.Length)
 	if e.Kind == subjects.Eval {
 		c.evalArrival(a, at, e)
 		return
@@ -22,10 +24,7 @@ func (c *Core) Rollout(a subjects.Address, at int64, e *subjects.IndexEntry) {
 	if g == nil {
 		return
 	}
-	if g.first == 0 {
-		g.first = a.Seq
-		c.watch(&g.lifetime)
-	}
+	c.needs(&g.lifetime, cmp.Or(c.begins, a.Seq))
 	if g.name == "" {
 		g.name = c.intern(e.Environment)
 	}
@@ -208,7 +207,13 @@ func (c *Core) watch(l *lifetime) {
 	if len(c.watched) > 1024+2*(len(c.open)+len(c.kept)+len(c.rounds)) {
 		c.watched = slices.DeleteFunc(c.watched, func(l *lifetime) bool { return l.gone })
 	}
-	c.watched = append(c.watched, l)
+	at, _ := slices.BinarySearchFunc(c.watched, l.first, func(w *lifetime, first uint64) int { // at the end, but for parts
+		if w.first <= first {
+			return -1
+		}
+		return 1
+	})
+	c.watched = slices.Insert(c.watched, at, l)
 }
 
 // low is the first ROLLOUTS sequence that a group or round still needs.
@@ -216,10 +221,14 @@ func (c *Core) low() uint64 {
 	for len(c.watched) > 0 && c.watched[0].gone {
 		c.watched = c.watched[1:]
 	}
+	low := c.rollouts + 1
 	if len(c.watched) > 0 {
-		return c.watched[0].first
+		low = c.watched[0].first
 	}
-	return c.rollouts + 1
+	if len(c.early) > 0 {
+		low = min(low, c.early[0].Seq)
+	}
+	return low
 }
 
 // Whole is the place in its bundle of a rejection that is of the whole message.

@@ -42,6 +42,7 @@ type state struct {
 	Outcomes                  []countState // by name
 	Groups                    []groupState // open ones have slots, or are external; by order
 	Rounds                    []roundState
+	Early                     []early
 }
 
 type countState struct {
@@ -131,7 +132,7 @@ func (c *Core) Snapshot() []byte {
 		Incarnation: t.incarnation, Committed: t.committed, CommitAt: t.commitAt, Announced: t.announced, Served: t.served, Gap: t.gap,
 		LastStep: c.lastStep, LastRound: c.lastRound, Ended: c.ended, Order: c.order, Next: c.next, Spent: c.spent,
 		Closed: c.closed.oldestFirst(), Produced: c.stats.Produced, Trained: c.stats.Trained, Unused: c.stats.EvalUnused,
-		Dropped: saveCounts(c.stats.Dropped), Outcomes: saveCounts(c.stats.Outcomes),
+		Dropped: saveCounts(c.stats.Dropped), Outcomes: saveCounts(c.stats.Outcomes), Early: c.early,
 	}
 	for _, g := range c.open {
 		s.Groups = append(s.Groups, g.save(false))
@@ -273,7 +274,7 @@ func Restore(cfg Config, supply Supply, b []byte, seq uint64) (*Core, error) {
 	for i := range s.Rounds {
 		c.restoreRound(&s.Rounds[i])
 	}
-	c.snapshot = seq
+	c.snapshot, c.early = seq, s.Early
 	c.sortLives()
 	return c, nil
 }

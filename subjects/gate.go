@@ -3,6 +3,7 @@ package subjects
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -41,6 +42,10 @@ type Admission struct {
 	Arrivals []Arrival
 	// Refused is the number of entries of a message that counts for nothing.
 	Refused int
+	// Early: the message is an early part of a larger one. Parts are the sequences
+	// of the early parts that a last one lists, ascending.
+	Early bool
+	Parts []uint64
 	// Err is why it counts for nothing: it wraps ErrForged, or ErrIndex when it
 	// is no part and has no index.
 	Err error
@@ -83,10 +88,33 @@ func (g *Gate) Admit(subject string, hdr nats.Header) *Admission {
 	if g.out.Err = g.message(subject, hdr, len(index)); g.out.Err == nil {
 		g.out.Err = g.entries(index)
 	}
+	if g.out.Early = len(hdr[HeaderPart]) > 0; !g.out.Early && g.out.Err == nil {
+		g.out.Parts = parts(hdr)
+	}
 	if g.out.Err != nil {
 		g.out.Arrivals, g.out.Refused = g.out.Arrivals[:0], len(index)
 	}
 	return &g.out
+}
+
+// maxParts bounds the early parts of a message.
+const maxParts = 4096
+
+// parts are the sequences that the last of several parts lists; nil if it lists
+// none that can be read.
+func parts(hdr nats.Header) (out []uint64) {
+	v := hdr[HeaderParts]
+	if len(v) != 1 {
+		return nil
+	}
+	for text := range strings.SplitSeq(v[0], ",") {
+		seq, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || len(out) == maxParts || len(out) > 0 && seq <= out[len(out)-1] {
+			return nil
+		}
+		out = append(out, seq)
+	}
+	return out
 }
 
 // message checks what does not depend on the entries.

@@ -106,7 +106,9 @@ func (in *inspector) advance(seq uint64) {
 // message holds is dealt with here.
 func (in *inspector) message(ctx context.Context, m *bus.Msg) error {
 	if m.Skipped > 0 {
-		in.log.Warn().Uint64("seq", m.Seq).Uint64("skipped", m.Skipped).Msg("rollouts has a gap")
+		if below, err := bus.Purged(ctx, in.conn, in.run); err != nil || m.Seq > below {
+			in.log.Warn().Uint64("seq", m.Seq).Uint64("skipped", m.Skipped).Msg("rollouts has a gap")
+		}
 	}
 	in.stats.inspectedBytes.Add(int64(len(m.Data)))
 	items, err := in.admit(ctx, m)

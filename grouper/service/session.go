@@ -185,15 +185,14 @@ func (s *session) fold(ctx context.Context, msgs []bus.HeaderMsg) error {
 				return err
 			}
 		}
-		s.foldOne(m)
+		s.foldOne(ctx, m)
 	}
 	return s.caughtUp(ctx)
 }
 
-func (s *session) foldOne(m *bus.HeaderMsg) {
+func (s *session) foldOne(ctx context.Context, m *bus.HeaderMsg) {
 	if m.Skipped > 0 {
-		s.report.missing += m.Skipped
-		s.cfg.Log.Warn().Uint64("seq", m.Seq).Uint64("missing", m.Skipped).Msg("gap in the rollouts: purged, or lost by the server")
+		s.gap(ctx, m.Seq, m.Skipped)
 	}
 	a := s.gate.Admit(m.Subject, m.Header)
 	s.report.malformed += uint64(s.core.Arrive(m.Seq, m.Time.UnixNano(), a))
@@ -337,7 +336,7 @@ func (s *session) weights(m *bus.Msg) {
 		err = decode(m, func(e *subjects.ResumedEvent) { s.core.Resumed(m.Seq, at, e) })
 	case run.WeightsSubject(subjects.EventVersion):
 		err = decode(m, func(e *subjects.VersionEvent) { s.core.Version(m.Seq, e) })
-	case run.WeightsSubject(subjects.EventCheckpoint):
+	case run.WeightsSubject(subjects.EventCheckpoint), run.WeightsSubject(subjects.EventPurged):
 	default:
 		err = decode(m, func(e *subjects.AckEvent) { s.core.Ack(m.Seq, e) })
 	}
