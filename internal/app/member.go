@@ -106,7 +106,7 @@ func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Rec
 	}
 	have, err := bus.LookupRun(ctx, c, run)
 	if err == nil && have.Hash != want.Hash {
-		err = fmt.Errorf("%w: run %s on this bus has another recipe; leave out --recipe to join it, or choose another name with --run", ErrRunExists, run)
+		err = fmt.Errorf("%w: run %s on this bus has another recipe; join it without a recipe, or choose another name", ErrRunExists, run)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ with the same recipe is left as it is.`,
 				return usageError{fmt.Errorf("--replicas %d: want 1 to 5, and no more than the cluster has servers", replicas)}
 			}
 			j.run = args[0]
-			join, err := j.join(e)
+			join, err := j.join(e, "runs create")
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,8 @@ func (j *joinFlags) waitFlag(c *cobra.Command) {
 	c.Flags().DurationVar(&j.wait, "wait", envDuration("HEADRACE_WAIT", 5*time.Second), "how long to wait for a bus that does not answer yet, or for the run to be made (HEADRACE_WAIT)")
 }
 
-func (j *joinFlags) join(e *env) (app.Join, error) {
+// join is for the command that takes part in the run.
+func (j *joinFlags) join(e *env, command string) (app.Join, error) {
 	var err error
 	if j.id, err = j.bus.Identify(); err != nil {
 		return app.Join{}, usageError{err}
@@ -52,6 +53,9 @@ func (j *joinFlags) join(e *env) (app.Join, error) {
 		return app.Join{}, usageError{fmt.Errorf("which run? name it with --run (`headrace runs` lists them)")}
 	}
 	if err := validRun(j.run); err != nil {
+		return app.Join{}, err
+	}
+	if err := fits(j.id, command, subjects.Run(j.run)); err != nil {
 		return app.Join{}, err
 	}
 	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Health: healthFile(), Log: e.log}, nil
@@ -102,11 +106,14 @@ func newProduce(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "produce", Short: "Join a live run as a producer: lease tasks, play episodes, publish trajectories", Args: exactArgs(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			join, err := j.join(e)
+			join, err := j.join(e, "produce")
 			if err != nil {
 				return err
 			}
 			o.Name = j.name(c, o.Name)
+			if err := speaks(j.id, o.Name); err != nil {
+				return err
+			}
 			return app.Produce(c.Context(), join, o)
 		},
 	}
@@ -124,7 +131,7 @@ func newGroup(e *env) *cobra.Command {
 		Long: `Be a run's grouper: issue tasks, assemble groups, cut batches. With --recipe the
 run is made if the bus has none of that name; the other roles can then join it.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			join, err := j.join(e)
+			join, err := j.join(e, "group")
 			if err != nil {
 				return err
 			}
@@ -151,7 +158,7 @@ the bridge. It finds the feed in HEADRACE_FEED and the folder of its checkpoints
 in HEADRACE_CHECKPOINTS.`,
 		Example: "  headrace bridge --run lake -- python -m headrace.trainer --exit-with-parent",
 		RunE: func(c *cobra.Command, args []string) error {
-			join, err := j.join(e)
+			join, err := j.join(e, "bridge")
 			if err != nil {
 				return err
 			}
@@ -182,12 +189,15 @@ its sidecar. It finds the folder of --model in HEADRACE_MODEL and how many
 sequences the recipe wants it to hold in HEADRACE_SLOTS.`,
 		Example: "  headrace engine --run lake --model model -- python -m headrace.engine --exit-with-parent",
 		RunE: func(c *cobra.Command, args []string) error {
-			join, err := j.join(e)
+			join, err := j.join(e, "engine")
 			if err != nil {
 				return err
 			}
 			o.Engine = app.Companion{Args: args, Output: e.err}
 			o.Name = j.name(c, o.Name)
+			if err := speaks(j.id, o.Name); err != nil {
+				return err
+			}
 			return app.Engine(c.Context(), join, o)
 		},
 	}

@@ -57,7 +57,7 @@ func Main(args []string, out, errw io.Writer) int {
 	defer stop()
 	err := execute(ctx, root, args)
 	if err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(errw, "headrace: "+err.Error())
+		fmt.Fprintln(errw, "headrace: "+advised(err).Error())
 	}
 	return exitCode(ctx, err)
 }
