@@ -24,6 +24,7 @@ type bridge struct {
 	fleet     *fleet
 	stats     *stats
 	inspector *inspector
+	hearsay   *hearsay
 
 	// draining is closed when Run's context has ended: no further batch is
 	// given out. failed is closed when fatal is set.
@@ -57,8 +58,11 @@ func Run(ctx context.Context, cfg Config) error {
 		parts.Go(func() error { return b.serve(work, l) })
 	}
 	parts.Go(func() error {
-		defer stop()
-		return b.untilDrained(ctx, work, listeners)
+		if err := b.untilDrained(ctx, work, listeners); err != nil {
+			return err // which ends the others, and comes before theirs
+		}
+		stop()
+		return nil
 	})
 	err = parts.Wait()
 	if errors.Is(err, context.Canceled) {
@@ -71,6 +75,7 @@ func newBridge(cfg Config) *bridge {
 	b := &bridge{Config: cfg, bodies: newBodies(cfg.CacheBytes), stats: &stats{}, fleet: newFleet(cfg.Conn, cfg.Run),
 		draining: make(chan struct{}), failed: make(chan struct{}), sessions: map[int]*session{}}
 	b.manifests = newManifests(cfg.Conn, cfg.Run, b.bodies)
+	b.hearsay = newHearsay(cfg.Conn, cfg.Run, cfg.Log)
 	b.fetch = bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{})
 	b.inspector = &inspector{conn: cfg.Conn, run: cfg.Run, leased: cfg.Leased, vocab: cfg.Vocab, bodies: b.bodies, stats: b.stats,
 		fetch: bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{}),
@@ -82,6 +87,7 @@ func newBridge(cfg Config) *bridge {
 func (b *bridge) startParts(ctx context.Context, parts *errgroup.Group) {
 	parts.Go(func() error { return b.manifests.follow(ctx) })
 	parts.Go(func() error { return b.fleet.follow(ctx) })
+	parts.Go(func() error { return b.hearsay.follow(ctx) })
 	parts.Go(func() error { return b.gauge(ctx) })
 	if b.Inspect {
 		parts.Go(func() error { return b.inspector.inspect(ctx) })

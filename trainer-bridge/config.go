@@ -65,12 +65,14 @@ type Config struct {
 
 	takeover   time.Duration // see claim
 	stallEvery time.Duration // how often a waiting trainer is told what it waits for
+	silence    time.Duration // of every grouper, before that is what it waits for
 }
 
 const (
 	defaultCacheBytes   = 512 << 20
 	defaultDrainTimeout = 30 * time.Second
 	defaultStallEvery   = 15 * time.Second
+	defaultSilence      = 15 * time.Second
 )
 
 func (c Config) withDefaults() Config {
@@ -79,6 +81,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
 	c.takeover = cmp.Or(c.takeover, defaultTakeover)
 	c.stallEvery = cmp.Or(c.stallEvery, defaultStallEvery)
+	c.silence = cmp.Or(c.silence, defaultSilence)
 	if c.Instance == "" {
 		c.Instance = instance()
 	}

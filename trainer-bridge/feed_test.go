@@ -21,7 +21,7 @@ import (
 func TestBridge_FeedsEveryStepThenTheEndOfTheRun(t *testing.T) {
 	w := newWorld(t)
 	w.steps(1, 5)
-	w.entry(subjects.Entry{End: "epochs"})
+	w.entry(subjects.Entry{End: subjects.EndDataset, EndText: "all 5 groups"})
 	s := w.serve(nil)
 	c := s.dial(0)
 	if c.Welcome.StartStep != 1 || c.Welcome.Incarnation != 1 || c.Welcome.Run != testRun {
@@ -30,7 +30,7 @@ func TestBridge_FeedsEveryStepThenTheEndOfTheRun(t *testing.T) {
 	train(t, c, 5)
 	for range 2 {
 		var end *feed.EndError
-		if _, _, err := c.Next(); !errors.As(err, &end) || end.Reason != "epochs" || end.Steps != 5 {
+		if _, _, err := c.Next(); !errors.As(err, &end) || end.Reason != subjects.EndDataset || end.Text != "all 5 groups" || end.Steps != 5 {
 			t.Fatalf("%v, want the end", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -40,7 +41,9 @@ type manifests struct {
 	last    subjects.Step               // the highest
 	seen    uint64                      // ledger sequence
 	end     string                      // why the run ended
-	changed chan struct{}               // closed when any of this changes
+	endText string
+	seenAt  time.Time     // when an entry last came
+	changed chan struct{} // closed when any of this changes
 }
 
 func newManifests(conn *bus.Conn, run subjects.Run, b *bodies) *manifests {
@@ -73,9 +76,9 @@ func (m *manifests) add(seq uint64, e *subjects.Entry) {
 		m.last = max(m.last, step)
 	}
 	if e.End != "" {
-		m.end = e.End
+		m.end, m.endText = e.End, e.EndText
 	}
-	m.seen = seq
+	m.seen, m.seenAt = seq, time.Now()
 	close(m.changed)
 	m.changed = make(chan struct{})
 	m.mu.Unlock()
@@ -119,8 +122,8 @@ func (b *manifest) size() (n int) {
 
 // endOfRun is what await returns when no batch of that step will come.
 type endOfRun struct {
-	reason string
-	steps  subjects.Step
+	reason, text string
+	steps        subjects.Step
 }
 
 func (e *endOfRun) Error() string { return "run ended: " + e.reason }
@@ -129,15 +132,15 @@ func (e *endOfRun) Error() string { return "run ended: " + e.reason }
 func (m *manifests) await(ctx context.Context, step subjects.Step) (*manifest, error) {
 	for {
 		m.mu.Lock()
-		found, seq, end, last, changed := cmp.Or(m.recent[step], m.again[step]), m.seqs[step], m.end, m.last, m.changed
+		found, seq, end, changed := cmp.Or(m.recent[step], m.again[step]), m.seqs[step], m.ended(), m.changed
 		m.mu.Unlock()
 		switch {
 		case found != nil:
 			return found, nil
 		case seq != 0:
 			return m.read(ctx, step, seq)
-		case end != "":
-			return nil, &endOfRun{end, last}
+		case end != nil:
+			return nil, end
 		}
 		select {
 		case <-changed:
@@ -145,6 +148,31 @@ func (m *manifests) await(ctx context.Context, step subjects.Step) (*manifest, e
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// ended is how the run ended, nil before. The caller holds the lock.
+func (m *manifests) ended() *endOfRun {
+	if m.end == "" {
+		return nil
+	}
+	return &endOfRun{m.end, m.endText, m.last}
+}
+
+// over is how the run ended, if no batch comes after a step.
+func (m *manifests) over(step subjects.Step) *endOfRun {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if step < m.last {
+		return nil
+	}
+	return m.ended()
+}
+
+// heard is when an entry last came.
+func (m *manifests) heard() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seenAt
 }
 
 // read reads a manifest again that is no longer in memory, and keeps the others

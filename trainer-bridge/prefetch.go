@@ -3,12 +3,10 @@ package trainerbridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headrace/headrace/subjects"
 	"github.com/headrace/headrace/trainer-bridge/feed"
-	"github.com/headrace/headrace/trainer-bridge/ring"
 )
 
 // prefetch prepares batches ahead of the trainer, as many as there are slots,
@@ -31,12 +29,12 @@ func (s *session) prefetch(ctx context.Context) error {
 // one prepares the next batch.
 func (s *session) one(ctx context.Context) (p prepared) {
 	if s.MaxSteps > 0 && s.next > s.MaxSteps {
-		return prepared{end: &feed.End{Reason: "complete", Steps: s.MaxSteps}}
+		return prepared{end: &feed.End{Reason: subjects.EndComplete, Steps: s.MaxSteps}}
 	}
 	m, err := s.manifests.await(ctx, s.next)
 	var over *endOfRun
 	if errors.As(err, &over) {
-		return prepared{end: &feed.End{Reason: over.reason, Steps: over.steps}}
+		return prepared{end: over.frame()}
 	}
 	if err != nil {
 		return prepared{err: err}
@@ -78,43 +76,48 @@ func (s *session) answer(ctx context.Context, nexts <-chan int64) error {
 
 // take waits for what answers a NEXT.
 func (s *session) take(ctx context.Context, last *prepared, begun time.Time) (prepared, error) {
-	drained := prepared{end: &feed.End{Reason: "drained", Steps: s.manifests.progress()}}
 	if last != nil {
 		return *last, nil
 	}
 	select {
 	case <-s.draining:
-		return drained, nil
+		return s.drained(), nil
 	default:
 	}
-	stall := time.NewTicker(s.stallEvery)
-	defer stall.Stop()
-	for {
+	look := time.NewTicker(min(stallLook, s.stallEvery))
+	defer look.Stop()
+	for w := (waiting{begun: begun}); ; {
+		heard := s.hearsay.last(time.Now())
+		if heard.end != nil && s.manifests.progress() <= s.lastDelivered() {
+			return prepared{end: &feed.End{Reason: heard.end.Reason, Text: heard.end.Text, Steps: s.manifests.progress()}}, nil
+		}
 		select {
 		case p := <-s.ready:
 			return p, nil
 		case <-s.draining:
-			return drained, nil
+			return s.drained(), nil
 		case <-ctx.Done():
 			return prepared{}, ctx.Err()
-		case <-stall.C:
-			if err := s.stalled(time.Since(begun)); err != nil {
-				return prepared{}, err
-			}
+		case <-heard.news:
+		case <-look.C:
+		}
+		if err := s.stalled(&w, time.Now()); err != nil {
+			return prepared{}, err
 		}
 	}
 }
 
-// stalled tells trainer, log and watchers what the trainer waits for.
-func (s *session) stalled(waited time.Duration) error {
-	step := s.lastDelivered() + 1
-	text := fmt.Sprintf("waiting %.0f s for the batch of step %d: the ledger ends at %d", waited.Seconds(), step, s.manifests.progress())
-	if s.ring.Count(ring.Held) == s.ring.Slots() {
-		text = fmt.Sprintf("waiting %.0f s for a slot: the trainer holds all %d", waited.Seconds(), s.ring.Slots())
+// drained is what a trainer is told when the bridge stops: why the run ended,
+// if it has and every batch is given out.
+func (s *session) drained() prepared {
+	if over := s.manifests.over(s.lastDelivered()); over != nil {
+		return prepared{end: over.frame()}
 	}
-	s.Log.Info().Int64("step", int64(step)).Msg(text)
-	s.OnEvent(Event{Kind: Stalled, Step: step, Text: text})
-	return s.out.send(feed.TypeNotice, feed.Notice{Kind: "stall", Text: text})
+	return prepared{end: &feed.End{Reason: "drained", Steps: s.manifests.progress()}}
+}
+
+func (e *endOfRun) frame() *feed.End {
+	return &feed.End{Reason: e.reason, Text: e.text, Steps: e.steps}
 }
 
 // give sends the answer.

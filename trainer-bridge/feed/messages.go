@@ -171,12 +171,20 @@ type End struct {
 	ID     int64         `json:"id"`
 	Reason string        `json:"reason"`
 	Steps  subjects.Step `json:"steps"`
+	// Text is the sentence, where there is more to say than the reason.
+	Text string `json:"text,omitempty"`
 }
 
 // Notice is a remark for people, either way.
 type Notice struct {
 	Kind  string  `json:"kind"` // "progress", "log", "stall", ...
 	Text  string  `json:"text,omitempty"`
+	// Of a stall: the stage that holds the run up, why, and for how many seconds
+	// nothing has moved. No code: the run moves again.
+	Stage  string             `json:"stage,omitempty"`
+	Code   subjects.StallCode `json:"code,omitempty"`
+	SinceS float64            `json:"since_s,omitempty"`
+	// Of progress.
 	Phase string  `json:"phase,omitempty"`
 	Done  float64 `json:"done,omitempty"`
 	Total float64 `json:"total,omitempty"`
