@@ -117,7 +117,7 @@ func TestMain_AnErrorIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"show of no trajectory", []string{"show", "taken", "trajectory", "x", "--dir", runs}, exitUsage, []string{"group/slot/attempt"}},
 		{"produce without a run", []string{"produce"}, exitUsage, []string{"--run"}},
 		{"credentials that are not there", []string{"produce", "--run", "x", "--credentials", "none.json"}, exitFailed, []string{"none.json", "running"}},
-		{"NATS credentials that are not there", []string{"produce", "--run", "x", "--creds", "none.creds"}, exitFailed, []string{"none.creds", "--creds"}},
+		{"NATS credentials that are not there", []string{"produce", "--run", "x", "--creds", "none.creds"}, exitUsage, []string{"none.creds", "--creds"}},
 		{"produce without a bus", append([]string{"produce", "--run", "x"}, nowhere...), exitBus, []string{"127.0.0.1:1", "--url"}},
 		{"group of a bad recipe", []string{"group", "--run", "x", "--recipe", p.changed(t, "trainer:", "trainr:")}, exitUsage, []string{"changed.yaml:7", "trainr"}},
 		{"group without a bus", append([]string{"group", "--run", "x"}, nowhere...), exitBus, []string{"--url"}},
