@@ -1,0 +1,7 @@
+package hostile
+
+import "testing"
+
+func TestRun_Calm(t *testing.T) {
+	newWorld(t, nil).play(nil).untouched()
+}
