@@ -8,7 +8,7 @@ BIN := bin/headrace
 export HEADRACE_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export HEADRACE_JAX_CACHE ?= $(CURDIR)/.cache/jax
 
-.PHONY: help setup build venv dev-venv demo test test-go test-python test-whole lint bench docs clean cross fuzz
+.PHONY: chaos chaos-short help setup build venv dev-venv demo test test-go test-python test-whole compose-test lint bench docs clean cross fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,8 +50,20 @@ test-python: dev-venv ## the Python package
 test-whole: dev-venv build ## start everything, kill it, resume it, compare every batch
 	go test -count=1 -timeout 8m -tags whole ./internal/wholetest/
 
+PROFILE ?= single
+compose-test: build ## the containers: learn, scale, kill, stop, resume (PROFILE=cluster: three NATS servers)
+	scripts/compose-test $(PROFILE)
+
 lint: dev-venv ## golangci-lint, ruff, pyright
 	scripts/lint
+
+chaos: ## break a fleet of processes in every way, N times each: make chaos N=20 FAULTS=kill-* ARGS=--resume
+	@scripts/chaos/build out/chaos-bin --clock
+	out/chaos-bin/chaos --binary out/chaos-bin/headrace --clock out/chaos-bin/clock --docs docs/reliability.md --n $(or $(N),20) --faults '$(FAULTS)' $(ARGS)
+
+chaos-short: ## one run of some faults, in minutes
+	@scripts/chaos/build out/chaos-bin
+	out/chaos-bin/chaos --binary out/chaos-bin/headrace --out out/chaos-short.json --short $(ARGS)
 
 bench: dev-venv build ## every performance figure, into out/bench.json
 	scripts/bench/run

@@ -125,8 +125,8 @@ func (c *campaign) note(ctx context.Context, r result) {
 		c.failed++
 		word = "FAILED"
 	}
-	fmt.Fprintf(os.Stderr, "%3d/%d %-20s #%-3d %-6s %5.1f s, recovery %6.3f s, %2d steps again; %s (%s left)\n",
-		c.done, c.planned, r.Fault, r.Index, word, r.Wall, r.Recovery, r.Resumed, r.Wound, left.Round(time.Second))
+	fmt.Fprintf(os.Stderr, "%3d/%d %-20s #%-3d %-6s %5.1f s, recovery %6.3f s, stall %5.1f s, %2d steps again; %s (%s left)\n",
+		c.done, c.planned, r.Fault, r.Index, word, r.Wall, r.Recovery, r.Stall, r.Resumed, r.Wound, left.Round(time.Second))
 	if r.bad() {
 		fmt.Fprintf(os.Stderr, "        %s\n        lost %d, duplicated %d, mixed %d %s\n        look at: %s/result.json, %s/trainer.jsonl, %s/logs; again: chaos --faults %s --seed %d (run %d)\n",
 			r.Error, r.Lost, r.Duplicated, r.Mixed, strings.Join(r.Faults, "; "), r.Dir, r.Dir, r.Dir, r.Fault, c.o.seed, r.Index)

@@ -136,6 +136,21 @@ func (h *history) recovery(w wound) float64 {
 	return best
 }
 
+// stall is the longest time without a commit, from when the fault was over to
+// the last commit, in seconds.
+func (h *history) stall(w wound) float64 {
+	last, longest := time.Duration(0), time.Duration(0)
+	for _, m := range h.marks { // of one stage, in the order of the log
+		if m.stage != committed {
+			continue
+		}
+		if at, after := since(w, m.at); after {
+			longest, last = max(longest, at-last), at
+		}
+	}
+	return longest.Seconds()
+}
+
 // since is the time from the end of the fault to a moment of the server's clock;
 // false: it was before.
 func since(w wound, at time.Time) (time.Duration, bool) {

@@ -31,7 +31,7 @@ func (w *world) judge(ctx context.Context, hurt wound, r *result) error {
 	r.spoiled(history, hurt)
 	r.audited(report)
 	if !hurt.Back.IsZero() {
-		r.Recovery = history.recovery(hurt)
+		r.Recovery, r.Stall = history.recovery(hurt), history.stall(hurt)
 	}
 	if r.Error != "" {
 		return errors.New(r.Error)

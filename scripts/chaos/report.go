@@ -17,6 +17,9 @@ type row struct {
 	Mixed      int     `json:"mixed"`
 	P50        float64 `json:"recovery_p50_s"`
 	Max        float64 `json:"recovery_max_s"`
+	// Stall is the longest time without a commit after the fault.
+	StallP50 float64 `json:"stall_p50_s"`
+	StallMax float64 `json:"stall_max_s"`
 	// Stuck counts runs that did not get to their end, Reported those that lost
 	// data with the store and said so, Again the steps that were delivered a second time, equal.
 	Stuck    int `json:"stuck"`
@@ -30,7 +33,7 @@ type row struct {
 func rows(results []result) (out []row) {
 	for i := range faults {
 		r := row{Fault: faults[i].name, text: faults[i].text}
-		var times []float64
+		var times, stalls []float64
 		for k := range results {
 			x := &results[k]
 			if x.Fault != r.Fault {
@@ -49,19 +52,26 @@ func rows(results []result) (out []row) {
 				r.Stuck++
 			}
 			if x.Recovery >= 0 {
-				times = append(times, x.Recovery)
+				times, stalls = append(times, x.Recovery), append(stalls, x.Stall)
 			}
 		}
 		if r.Runs == 0 {
 			continue
 		}
-		if n := len(times); n > 0 {
-			slices.Sort(times)
-			r.P50, r.Max = round(times[n/2]), round(times[n-1])
-		}
+		r.P50, r.Max = middle(times)
+		r.StallP50, r.StallMax = middle(stalls)
 		out = append(out, r)
 	}
 	return out
+}
+
+// middle is the median and the largest.
+func middle(times []float64) (p50, largest float64) {
+	slices.Sort(times)
+	if n := len(times); n > 0 {
+		return round(times[n/2]), round(times[n-1])
+	}
+	return 0, 0
 }
 
 func round(s float64) float64 { return float64(int(s*1000+0.5)) / 1000 }
@@ -90,17 +100,17 @@ func (o *options) writeTable() error {
 
 func markdown(all []row) string {
 	var b strings.Builder
-	b.WriteString("| fault | runs | lost | duplicated | mixed | stuck | delivered again | recovery p50 | max |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | what happens | runs | lost | duplicated | mixed | stuck | recovery p50 | max | stall p50 | max |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range all {
 		lost := fmt.Sprint(r.Lost)
 		if r.Reported > 0 {
-			lost = fmt.Sprintf("%d (reported %d)", r.Lost, r.Reported)
+			lost += fmt.Sprintf(" (reported %d/%d)", r.Reported, r.Reported)
 		}
-		times := "| |"
+		times := " | | | "
 		if r.Max > 0 {
-			times = fmt.Sprintf("%.2f s | %.2f s |", r.P50, r.Max)
+			times = fmt.Sprintf(" %.2f s | %.2f s | %.1f s | %.1f s", r.P50, r.Max, r.StallP50, r.StallMax)
 		}
-		fmt.Fprintf(&b, "| %s | %d | %s | %d | %d | %d | %d | %s\n", r.text, r.Runs, lost, r.Duplicated, r.Mixed, r.Stuck, r.Again, times)
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %d | %d | %d |%s |\n", r.Fault, r.text, r.Runs, lost, r.Duplicated, r.Mixed, r.Stuck, times)
 	}
 	return b.String()
 }

@@ -21,6 +21,7 @@ type result struct {
 	verdict
 	Wound    string  `json:"wound"`
 	Recovery float64 `json:"recovery_s"` // -1: none to measure
+	Stall    float64 `json:"stall_s"`    // the longest time without a commit from then on
 	Wall     float64 `json:"wall_s"`
 	Dir      string  `json:"dir,omitempty"` // of a run that failed
 }
