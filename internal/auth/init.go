@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -75,13 +76,48 @@ func Init(o Options) (*Result, error) {
 	if err := a.provide(o); err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{credsDir, filepath.Join(credsDir, "producers")} { // for those who get a folder
-		if err := a.write(filepath.Join(folder, caName), a.ca); err != nil {
-			return nil, err
-		}
+	if err := a.pin(); err != nil {
+		return nil, err
 	}
 	return a.finish()
 }
+
+// pin makes the credentials that are there name the CA of now, in their file
+// and beside it.
+func (a *authority) pin() error {
+	beside := []string{filepath.Join(credsDir, caName), filepath.Join(credsDir, "producers", caName)}
+	if len(a.ca) == 0 {
+		beside = append(beside, filepath.Join(tlsDir, caName))
+	}
+	for _, file := range beside {
+		change := func() error { return a.write(file, a.ca) }
+		if len(a.ca) == 0 {
+			change = func() error { return a.remove(file) }
+		}
+		if err := change(); err != nil {
+			return err
+		}
+	}
+	for _, i := range a.Identities {
+		b, err := os.ReadFile(a.join(i.File))
+		if i.Revoked != nil || errors.Is(err, os.ErrNotExist) { // it was given away
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read credential: %w", err)
+		}
+		secret, _, _ := bytes.Cut(b, []byte(certificate))
+		if now := slices.Concat(secret, a.ca); !bytes.Equal(now, b) {
+			if err := a.write(i.File, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// certificate begins what follows the secret in a credentials file.
+const certificate = "-----BEGIN CERTIFICATE-----"
 
 func (o *Options) check() error {
 	if o.Dir == "" {
@@ -170,7 +206,7 @@ func (a *authority) provide(o Options) error {
 
 func (a *authority) remove(file string) error {
 	if err := os.Remove(a.join(file)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove credential: %w", err)
+		return fmt.Errorf("remove: %w", err)
 	}
 	return nil
 }
