@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	hugeBody   = 64 << 20
+	hugeBody   = 64 << 20 // where every role is a process: TestMemory_...
+	largeBody  = 20 << 20 // elsewhere: over any max_payload
 	longTokens = 150_000
 )
 
@@ -77,7 +78,7 @@ func (s *spec) publisher(ctx context.Context, c *bus.Conn, held int, play func(*
 	return err
 }
 
-// TestFlow_BodiesLargerThanMessagesArriveEqual sends a body of 64 MB and a
+// TestFlow_BodiesLargerThanMessagesArriveEqual sends a body of 20 MB and a
 // trajectory of 150,000 tokens with their logprobs from producer to trainer,
 // through servers whose messages hold 1 MB and 8 MB: the same bytes come out.
 func TestFlow_BodiesLargerThanMessagesArriveEqual(t *testing.T) {
@@ -88,23 +89,23 @@ func TestFlow_BodiesLargerThanMessagesArriveEqual(t *testing.T) {
 		w.start("grouper", func(ctx context.Context) error { return s.grouper(ctx, w.conn, zerolog.Nop()) })
 		w.start("bridge", func(ctx context.Context) error { return s.bridge(ctx, w.conn, zerolog.Nop()) })
 		w.start("producer", func(ctx context.Context) error {
-			return s.publisher(ctx, w.conn, 1<<20, func(task *subjects.Task) *subjects.Trajectory { return largest(task) })
+			return s.publisher(ctx, w.conn, 1<<20, func(task *subjects.Task) *subjects.Trajectory { return largest(task, largeBody) })
 		})
 		w.must(s.trainer(w.ctx(), func(subjects.Step) error { return nil }, func(b taken) error {
 			digests[b.Digest] = true
 			return b.equal(sampled(&subjects.Task{Slot: 0}, 64), sampled(&subjects.Task{Slot: 1}, longTokens))
 		}))
-		w.bodies(func(task *subjects.Task) *subjects.Trajectory { return largest(task) })
+		w.bodies(func(task *subjects.Task) *subjects.Trajectory { return largest(task, largeBody) })
 	}
 	if len(digests) != 1 {
 		t.Errorf("batches differ with max_payload: %v", digests)
 	}
 }
 
-// largest is huge at slot 0 and long at slot 1.
-func largest(task *subjects.Task) *subjects.Trajectory {
+// largest is a large body at slot 0 and a long one at slot 1.
+func largest(task *subjects.Task, body int) *subjects.Trajectory {
 	if task.Slot == 0 {
-		return huge(task, hugeBody)
+		return huge(task, body)
 	}
 	return sampled(task, longTokens)
 }

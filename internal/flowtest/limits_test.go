@@ -176,7 +176,7 @@ func fetchWindow(w *world, tap *tap) {
 }
 
 func followWindow(w *world, tap *tap) {
-	const size, n, limit = 1 << 20, 120, 2 * 32 << 20
+	const size, n, limit = 1 << 20, 76, 2 * 32 << 20
 	w.stored(n, size)
 	came := stalled(w, tap, func(ctx context.Context, c *bus.Conn, wait func()) error {
 		return bus.Follow(ctx, c, run.StreamName(subjects.Rollouts), "", 1, func(*bus.Msg) error { wait(); return nil })

@@ -199,7 +199,7 @@ const producing = "produce" // the role in telemetry
 // the connection as a server does that has waited long enough. The follower says
 // so, and reads on where it was.
 func TestFlow_AReaderThatStallsIsHealedAndMissesNothing(t *testing.T) {
-	const before, after, size = 20, 400, 256 << 10
+	const before, after, size = 20, 200, 256 << 10
 	w := newWorld(t, bus.ServerOptions{}, subjects.StreamOptions{})
 	tap := newTap(t, w.server)
 	out := &lines{}
