@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 const (
 	mostSeen   = 4096             // producers or bridges remembered
+	mostHeld   = 64               // leases of each
 	forgetIdle = 10 * time.Minute // since they were last heard of, if there are so many
 )
 
@@ -191,9 +193,13 @@ func (d *dog) listen(ctx context.Context) {
 			return
 		case m := <-in:
 			var g subjects.Gauges
-			if subjects.DecodeMessage(m.Data, &g) == nil {
-				d.report(time.Now(), &g)
+			if subjects.DecodeMessage(m.Data, &g) != nil {
+				continue
 			}
+			path := strings.Split(m.Subject, ".") // whose it is says the subject, which the server guards
+			g.Role, g.Instance = path[len(path)-2], path[len(path)-1]
+			g.Leases = g.Leases[:min(len(g.Leases), mostHeld)]
+			d.report(time.Now(), &g)
 		}
 	}
 }
