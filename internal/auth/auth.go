@@ -94,17 +94,18 @@ func freshAccount() (string, error) {
 	return k.PublicKey()
 }
 
-// finish writes accounts, state and the server's configuration.
+// finish writes accounts and state, and hands out. The rest of the server's
+// configuration is Init's: what somebody changed in it stays.
 func (a *authority) finish() (*Result, error) {
 	if err := a.accounts(); err != nil {
 		return nil, err
 	}
-	config, err := a.config()
-	if err != nil {
-		return nil, err
-	}
 	if err := a.save(a.state); err != nil {
 		return nil, err
+	}
+	var config []string
+	for _, name := range a.configNames() {
+		config = append(config, a.join(name))
 	}
 	return &Result{Dir: a.path, Made: a.made, Reload: a.changed && !a.fresh, Config: config}, a.handOut()
 }

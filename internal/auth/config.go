@@ -26,23 +26,21 @@ func (a *authority) configNames() []string {
 }
 
 // config writes the server's configuration: nats.conf, or one file a node.
-func (a *authority) config() ([]string, error) {
+func (a *authority) config() error {
 	nodes := a.Settings.Cluster
 	if len(nodes) == 0 {
-		return []string{a.join(single)}, a.write(single, []byte(a.node("headrace", "")))
+		return a.write(single, []byte(a.node("headrace", "")))
 	}
 	secret, err := a.routeSecret()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var files []string
 	for _, n := range nodes {
 		if err := a.write(n+".conf", []byte(a.node(n, a.routes(n, secret)))); err != nil {
-			return nil, err
+			return err
 		}
-		files = append(files, a.join(n+".conf"))
 	}
-	return files, nil
+	return nil
 }
 
 // routeSecret is the password that nodes show each other beside their certificate.
@@ -59,8 +57,8 @@ func (a *authority) routeSecret() (string, error) {
 // node is the configuration of one server.
 func (a *authority) node(name, cluster string) string {
 	s := &a.Settings
-	return fmt.Sprintf(`# Written by headrace auth init; run it again to change it. Accounts are in
-# jwt/accounts.conf, which headrace auth writes too. To make a running server read
+	return fmt.Sprintf(`# Written by headrace auth init, and again each time it is run. Accounts are in
+# jwt/accounts.conf, which auth add and auth revoke write too. To make a running server read
 # both again: nats-server --signal reload, or send it SIGHUP.
 server_name: %q
 listen: "0.0.0.0:%d"

@@ -79,6 +79,9 @@ func Init(o Options) (*Result, error) {
 	if err := a.pin(); err != nil {
 		return nil, err
 	}
+	if err := a.config(); err != nil {
+		return nil, err
+	}
 	return a.finish()
 }
 
