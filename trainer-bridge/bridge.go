@@ -89,6 +89,11 @@ func (b *bridge) startParts(ctx context.Context, parts *errgroup.Group) {
 	parts.Go(func() error { return b.fleet.follow(ctx) })
 	parts.Go(func() error { return b.hearsay.follow(ctx) })
 	parts.Go(func() error { return b.gauge(ctx) })
+	if b.Inspect || b.Retention.Keep != "" {
+		j := b.newJanitor()
+		parts.Go(func() error { return j.follow(ctx) })
+		parts.Go(func() error { return j.tidy(ctx) })
+	}
 	if b.Inspect {
 		parts.Go(func() error { return b.inspector.inspect(ctx) })
 	}

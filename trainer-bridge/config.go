@@ -49,6 +49,9 @@ type Config struct {
 	// MaxSegments is the most segments of a trajectory that a batch is sure to
 	// have rows for; one with more is dead-lettered. 0: Layout.MaxRows.
 	MaxSegments int
+	// Retention says what of ROLLOUTS may be purged; exactly one bridge of a run
+	// should have one.
+	Retention Retention
 	// CacheBytes bounds the bodies kept in memory. Default 512 MiB.
 	CacheBytes int
 	// DrainTimeout is how long a trainer may take to checkpoint and say
@@ -63,9 +66,10 @@ type Config struct {
 	// OnListen, when set, is told the addresses once they accept trainers.
 	OnListen func(addresses []string)
 
-	takeover   time.Duration // see claim
-	stallEvery time.Duration // how often a waiting trainer is told what it waits for
-	silence    time.Duration // of every grouper, before that is what it waits for
+	takeover     time.Duration // see claim
+	janitorEvery time.Duration // how often ROLLOUTS is looked at
+	stallEvery   time.Duration // how often a waiting trainer is told what it waits for
+	silence      time.Duration // of every grouper, before that is what it waits for
 }
 
 const (
@@ -80,6 +84,7 @@ func (c Config) withDefaults() Config {
 	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCacheBytes)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
 	c.takeover = cmp.Or(c.takeover, defaultTakeover)
+	c.janitorEvery = cmp.Or(c.janitorEvery, defaultJanitorEvery)
 	c.stallEvery = cmp.Or(c.stallEvery, defaultStallEvery)
 	c.silence = cmp.Or(c.silence, defaultSilence)
 	if c.Instance == "" {

@@ -40,6 +40,8 @@ type manifests struct {
 	again   map[subjects.Step]*manifest // of the entry that was last read again
 	last    subjects.Step               // the highest
 	seen    uint64                      // ledger sequence
+	low     uint64                      // first ROLLOUTS sequence that a group needs
+	folded  uint64                      // ROLLOUTS mark of the newest state
 	end     string                      // why the run ended
 	endText string
 	seenAt  time.Time     // when an entry last came
@@ -78,7 +80,10 @@ func (m *manifests) add(seq uint64, e *subjects.Entry) {
 	if e.End != "" {
 		m.end, m.endText = e.End, e.EndText
 	}
-	m.seen, m.seenAt = seq, time.Now()
+	m.seen, m.seenAt, m.low = seq, time.Now(), e.Low
+	if len(e.State) > 0 {
+		m.folded = e.Rollouts
+	}
 	close(m.changed)
 	m.changed = make(chan struct{})
 	m.mu.Unlock()
@@ -229,4 +234,25 @@ func (m *manifests) progress() subjects.Step {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last
+}
+
+// marks are the highest step, and the ROLLOUTS sequences that groups and a
+// grouper that starts need.
+func (m *manifests) marks() (last subjects.Step, low, folded uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last, m.low, m.folded
+}
+
+// watermark is the lowest ROLLOUTS sequence that the batch of a step or a later
+// one needs.
+func (m *manifests) watermark(ctx context.Context, step subjects.Step) (uint64, error) {
+	if last, low, _ := m.marks(); step > last {
+		return low, nil
+	}
+	b, err := m.await(ctx, step)
+	if err != nil {
+		return 0, err
+	}
+	return b.Watermark, nil
 }

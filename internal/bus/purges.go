@@ -39,3 +39,22 @@ func PurgeRollouts(ctx context.Context, c *Conn, run subjects.Run, e *subjects.P
 	}
 	return Purge(ctx, c, run, subjects.Rollouts, e.Below)
 }
+
+// StreamSound reports whether every replica of a stream is there and current;
+// with one replica, that it answers.
+func StreamSound(ctx context.Context, c *Conn, run subjects.Run, s subjects.Stream) (sound bool, err error) {
+	name := run.StreamName(s)
+	err = guarded(ctx, c, "look at", name, func(ctx context.Context) error {
+		st, err := c.js.Stream(ctx, name)
+		if err != nil {
+			return err
+		}
+		info := st.CachedInfo()
+		sound = info.Cluster == nil || info.Cluster.Leader != "" || info.Config.Replicas <= 1
+		for i := 0; sound && info.Cluster != nil && i < len(info.Cluster.Replicas); i++ {
+			sound = info.Cluster.Replicas[i].Current && !info.Cluster.Replicas[i].Offline
+		}
+		return nil
+	})
+	return sound, err
+}
