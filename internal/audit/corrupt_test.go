@@ -230,7 +230,7 @@ func TestRun_DeletedBundleIsLost(t *testing.T) {
 			w.must(stream.DeleteMsg(t.Context(), c.seq(uint64(len(whole.rollouts)))))
 			r := w.audit()
 			if err := (wants{audit.CheckStreams, audit.Lost, "is missing: deleted, with no record of a purge"}).in(r); err != nil || r.Lost != 1 {
-				t.Errorf("%v; lost %d", err, r.Lost)
+				t.Errorf("%v; lost %d: %+v", err, r.Lost, r.Discrepancies)
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func (c *counters) message(b *bundle) {
 		l.contiguous(counter, c.holes)
 		return
 	}
-	c.acknowledged(p, l, b, stored)
+	c.acknowledged(p, l, b, counter, stored)
 	l.contiguous(counter, c.holes)
 }
 
@@ -133,9 +133,9 @@ func (l *life) contiguous(counter uint64, holes int) {
 
 // acknowledged wants as many messages of the life in the stream as were
 // acknowledged when this one was sent.
-func (c *counters) acknowledged(p *producer, l *life, b *bundle, stored uint64) {
+func (c *counters) acknowledged(p *producer, l *life, b *bundle, counter, stored uint64) {
 	if l.holes != c.holes {
-		l.seen, l.missing = max(l.seen, stored), 0
+		l.seen, l.missing = max(l.seen, stored, counter-1), 0 // what is missing may be of this life
 		return
 	}
 	if have := l.seen + l.missing; stored > have {

@@ -42,8 +42,7 @@ func (d *derivation) start() {
 		d.replayed.Reject(l.Address)
 	}
 	if d.letters.gone > 0 {
-		d.suspend(fmt.Sprintf("%d dead letters are gone: what they rejected is not known", d.letters.gone))
-		d.from = ^uint64(0)
+		d.suspend(fmt.Sprintf("dead letters up to %d are gone: what they rejected is not known", d.letters.goneTo))
 	}
 	if d.o.Policy.Unknown != "" {
 		d.suspend(d.o.Policy.Unknown)
@@ -206,7 +205,7 @@ func (d *derivation) adopt(r *record) {
 	switch {
 	case d.decided != nil && !bytes.Equal(d.decided.Snapshot(), r.entry.State):
 		d.add(r, "its state is not the one that follows from the log")
-	case d.decided == nil && r.entry.Rollouts >= d.from:
+	case d.decided == nil && r.entry.Rollouts >= d.from && r.entry.Letters >= d.letters.goneTo:
 		d.restart(r.entry.State, r)
 	}
 	if d.replayed == nil || d.purged {

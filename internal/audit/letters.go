@@ -16,7 +16,9 @@ import (
 type letters struct {
 	list []rejection
 	at   map[subjects.Address]bool
-	gone uint64 // letters that are missing without a stub
+	gone uint64 // letters that are missing without a stub, all of them up to goneTo
+
+	goneTo uint64
 }
 
 type rejection struct {
@@ -44,7 +46,10 @@ func readLetters(ctx context.Context, c *bus.Conn, run subjects.Run, state jetst
 	})
 	slices.SortStableFunc(l.list, func(a, b rejection) int { return cmp.Compare(a.seq, b.seq) })
 	if missing := state.LastSeq - state.Msgs; missing > replaced {
-		l.gone = missing - replaced
+		l.gone, l.goneTo = missing-replaced, state.LastSeq
+		if l.gone == state.FirstSeq-1 { // the oldest, to make room
+			l.goneTo = l.gone
+		}
 	}
 	return l, err
 }

@@ -146,7 +146,7 @@ func (w *world) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher) 
 			w.spoil(t)
 		}
 		if _, err := p.Publish(ctx, t); err != nil {
-			return err
+			return errors.Join(err, l.Nak(0))
 		}
 		if w.again && int(t.Seed)%5 == 0 {
 			if err := w.republish(ctx, t); err != nil {
