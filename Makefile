@@ -48,7 +48,7 @@ test-python: dev-venv ## the Python package
 	$(VENV)/bin/python -m pytest -q trainer-bridge/python
 
 test-whole: dev-venv build ## start everything, kill it, resume it, compare every batch
-	go test -count=1 -timeout 8m -tags whole ./internal/wholetest/
+	go test -count=1 -timeout 8m -tags whole ./internal/wholetest/ ./internal/flowtest/
 
 PROFILE ?= single
 compose-test: build ## the containers: learn, scale, kill, stop, resume (PROFILE=cluster: three NATS servers)
