@@ -17,9 +17,9 @@ func fits(id bus.Identity, command string, run subjects.Run) error {
 	want := roleOf[command]
 	switch {
 	case id.Run != "" && id.Run != run:
-		return usageError{fmt.Errorf("these credentials are %s's: run %s needs its own (--creds; headrace auth add makes more)", id, run)}
+		return usageError{fmt.Errorf("these are the credentials of %s: run %s needs its own (--creds; headrace auth add makes more)", id, run)}
 	case id.Role != "" && id.Role != "admin" && want != "" && id.Role != want:
-		return usageError{fmt.Errorf("these credentials are %s's: headrace %s needs those of the role %s (--creds)", id, command, want)}
+		return usageError{fmt.Errorf("these are the credentials of %s: headrace %s needs those of the role %s (--creds)", id, command, want)}
 	}
 	return nil
 }
@@ -29,7 +29,7 @@ func speaks(id bus.Identity, name string) error {
 	if id.Role == "" || id.Role == "admin" || id.Name == name {
 		return nil
 	}
-	return usageError{fmt.Errorf("--name %s: these credentials are %s's, who speaks under no other name; leave out --name", name, id)}
+	return usageError{fmt.Errorf("--name %s: these are the credentials of %s, who speaks under no other name; leave out --name", name, id)}
 }
 
 // advised adds to a refusal of the server what to do.

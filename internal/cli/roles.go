@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -212,6 +213,11 @@ sequences the recipe wants it to hold in HEADRACE_SLOTS.`,
 func afterDash(c *cobra.Command, args []string) error {
 	if dash := c.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
 		return usageError{fmt.Errorf("%s takes a command after -- and no other argument (see `%s --help`)", c.CommandPath(), c.CommandPath())}
+	}
+	if len(args) > 0 {
+		if _, err := exec.LookPath(args[0]); err != nil {
+			return usageError{fmt.Errorf("start what is named after --: %w", err)}
+		}
 	}
 	return nil
 }

@@ -89,6 +89,7 @@ type sidecar struct {
 	serves  sglang.ModelInfo       // what it said last
 	proven  sglang.ModelInfo       // what it said when it last served a version of this run
 	up      bool                   // it answered last time
+	asked   bool                   // at least once
 	failed  *subjects.VersionEvent // the one that did not load
 	retryAt time.Time
 	retry   time.Duration
@@ -172,6 +173,10 @@ func (s *sidecar) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	info, err := s.client.Info(ctx)
+	if err != nil && !s.asked {
+		s.cfg.Log.Info().AnErr("reason", err).Str("engine", s.cfg.Engine).Str("url", s.cfg.URL).Msg("waiting for the engine")
+	}
+	s.asked = true
 	if up := err == nil; up != s.up {
 		s.up = up
 		s.cfg.Log.Info().AnErr("reason", err).Str("engine", s.cfg.Engine).Bool("up", up).Msg("engine came or went")
