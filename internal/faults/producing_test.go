@@ -22,8 +22,9 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// frozenlake runs the real producer against an engine; slots are episodes at once.
-func (p *pipeline) frozenlake(slots int, answer func(q sglangtest.Request) (version string)) {
+// frozenlake runs the real producer against an engine until stop; slots are
+// episodes at once.
+func (p *pipeline) frozenlake(slots int, answer func(q sglangtest.Request) (version string)) (stop func()) {
 	p.Helper()
 	p.cfg.Environment = "frozenlake"
 	words, err := tokenizer.NewWords(builtin.Specs()["frozenlake"].Words...)
@@ -43,7 +44,9 @@ func (p *pipeline) frozenlake(slots int, answer func(q sglangtest.Request) (vers
 	cfg := producing.Config{Run: run, Slots: slots, Drain: 100 * time.Millisecond, Log: zerolog.Nop(),
 		Player: producers.Config{Producer: "real", Tokenizer: words, Template: template, Log: zerolog.Nop(),
 			Environments: map[string]producers.Setup{"frozenlake": {Agent: agent, MaxTurns: 4, New: func() (envs.Environment, error) { return spec.New(nil) }}}}}
-	p.Cleanup(p.start(func(ctx context.Context) error { return producing.Run(ctx, p.conn, cfg) }))
+	stop = p.start(func(ctx context.Context) error { return producing.Run(ctx, p.conn, cfg) })
+	p.Cleanup(stop)
+	return stop
 }
 
 // indexes waits for the index entries of so many trajectories.
