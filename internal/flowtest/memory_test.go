@@ -161,7 +161,11 @@ func TestStopped_AReaderThatIsStoppedForLongerThanTheServerWaits(t *testing.T) {
 	reader.say(fmt.Sprint("message ", before), time.Minute)
 	reader.signal(syscall.SIGSTOP)
 	w.more(before, after, size)
-	time.Sleep(35 * time.Second) // nothing shorter is longer than the server waits
+	select { // nothing shorter is longer than the server waits
+	case <-time.After(35 * time.Second):
+	case err := <-reader.done:
+		t.Fatalf("a stopped process ended: %v", err)
+	}
 	reader.signal(syscall.SIGCONT)
 	reader.say(fmt.Sprint("message ", before+after), time.Minute)
 	reader.within(fixed+2*follower, "two pulls of bodies")
