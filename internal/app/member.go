@@ -93,7 +93,9 @@ func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.
 
 // ensureRun makes a run on a bus, unless it is there with the same recipe.
 func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe, replicas int) error {
-	if err := bus.EnsureStreams(ctx, c, run, subjects.StreamOptions{Replicas: replicas}); err != nil {
+	options := r.StreamOptions()
+	options.Replicas = replicas
+	if err := bus.EnsureStreams(ctx, c, run, options); err != nil {
 		return err
 	}
 	want, err := newRecord(run, r)

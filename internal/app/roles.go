@@ -140,8 +140,10 @@ func (m *member) group(ctx context.Context, writer string) error {
 		tasks = m.recipe.Grouper.Evaluation.Tasks
 	}
 	s := &m.recipe.Sampling
+	policy := m.recipe.Grouper
+	policy.StateBytes = m.recipe.StateBytes()
 	cfg := group.Config{
-		Conn: m.conn, Run: m.run, Grouper: m.recipe.Grouper, Environment: m.plays[0].Name,
+		Conn: m.conn, Run: m.run, Grouper: policy, Environment: m.plays[0].Name,
 		Sampling: subjects.Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK, MaxNewTokens: s.MaxNewTokens, Seed: uint64(m.recipe.Seed)},
 		Writer:   writer, Watchdog: m.recipe.Watchdog, Log: m.log,
 	}
@@ -199,6 +201,7 @@ func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
 		Conn: m.conn, Run: m.run, Listen: o.Listen, Layout: m.recipe.Bridge, Vocab: m.tok.VocabSize(),
 		Trainer: trainerJSON, Model: modelJSON, Paths: paths, MaxSteps: subjects.Step(m.recipe.Trainer.Steps),
 		Token: o.Token, Inspect: true, Log: m.log, OnEvent: o.onEvent,
+		Retention:   trainerbridge.Retention{Keep: m.recipe.Retention.Keep, Steps: m.recipe.Retention.Steps, Checkpoints: m.recipe.Trainer.CheckpointKeep},
 		Leased:      m.recipe.Grouper.Source != grouper.SourceExternal,
 		MaxSegments: max(1, m.recipe.Bridge.WithDefaults().MaxRows/m.recipe.Grouper.BatchTrajectories()),
 	})

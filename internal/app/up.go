@@ -197,7 +197,11 @@ func (u *up) startBus(ctx context.Context) error {
 // enter makes the run's streams and record, or, when resuming, takes the
 // recipe from the record: a run never changes its rules half-way.
 func (u *up) enter(ctx context.Context, conn *bus.Conn) error {
-	if err := bus.EnsureStreams(ctx, conn, u.run, subjects.StreamOptions{}); err != nil {
+	options := u.recipe.StreamOptions()
+	if u.o.Resume { // the limit is the run's, whatever the file says now
+		options = subjects.StreamOptions{}
+	}
+	if err := bus.EnsureStreams(ctx, conn, u.run, options); err != nil {
 		return err
 	}
 	if err := u.ensureRecord(ctx, conn); err != nil {

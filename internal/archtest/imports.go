@@ -20,9 +20,9 @@ type layer struct {
 // import its own layer's folder below it unless another layer says otherwise.
 var layers = []layer{
 	{"cmd", []string{"internal/cli"}},
-	{"internal/cli", []string{"internal/app", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
+	{"internal/cli", []string{"internal/app", "internal/audit", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
 	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/audit", "internal/recipe", "internal/bus", "subjects"}},
-	{"internal/recipe", []string{"envs", "grouper", "grouper/dataset", "producers/agents", "trainer-bridge/layout"}},
+	{"internal/recipe", []string{"subjects", "envs", "grouper", "grouper/dataset", "producers/agents", "trainer-bridge/layout"}},
 	{"internal/audit", []string{"grouper", "internal/recipe", "producers/tokenizer", "envs", "internal/bus", "subjects"}},
 	{"internal/bus", []string{"subjects"}},
 	{"internal/auth", []string{"subjects"}},

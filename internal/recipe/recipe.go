@@ -57,6 +57,8 @@ type Recipe struct {
 	Engine Engine `yaml:"engine"`
 	// Watchdog says when a run that stands still is reported, and when it ends.
 	Watchdog watchdog.Config `yaml:"watchdog"`
+	// Retention is how much of the trajectories stays on the bus.
+	Retention Retention `yaml:"retention"`
 	// Bus is the embedded server of `headrace up`.
 	Bus Bus `yaml:"bus"`
 }
@@ -167,6 +169,7 @@ func Default() *Recipe {
 		Demonstrations: Demonstrations{Episodes: 1500, FirstSeed: 1 << 40},
 		Trainer:        DefaultTrainer(),
 		Engine:         Engine{Count: 1, Slots: 256, Pause: "retract"},
+		Retention:      DefaultRetention(),
 		Bus:            Bus{Sync: "always"},
 	}
 }
@@ -238,7 +241,7 @@ func (r *Recipe) Validate() error {
 	if !namePattern.MatchString(r.Name) {
 		return fieldErrorf("name", "%q; want 1 to 31 of a-z, 0-9 and -", r.Name)
 	}
-	for _, check := range []func() error{r.validateEnvironments, r.validateSizes, r.Trainer.validate, r.validateParts} {
+	for _, check := range []func() error{r.validateEnvironments, r.validateSizes, r.Trainer.validate, r.validateParts, r.validateRetention} {
 		if err := check(); err != nil {
 			return err
 		}
