@@ -52,6 +52,10 @@ func (f *fold) all() error {
 func (f *fold) before(e *subjects.Entry) error {
 	for {
 		b, ok := f.bundles.peek()
+		if ok && b.skipped > 0 && b.seq-b.skipped <= e.Rollouts { // now, though what follows may come later
+			f.missing(subjects.Rollouts, b.seq-b.skipped, b.skipped)
+			b.skipped = 0
+		}
 		if !ok || b.seq > e.Rollouts {
 			break
 		}
@@ -60,6 +64,11 @@ func (f *fold) before(e *subjects.Entry) error {
 	}
 	for {
 		m, ok := f.events.peek()
+		if ok && m.skipped > 0 && m.seq-m.skipped <= e.Weights {
+			f.missing(subjects.Weights, m.seq-m.skipped, m.skipped)
+			f.trainer.hole()
+			f.events.next.skipped = 0
+		}
 		if !ok || m.seq > e.Weights {
 			return f.ctx.Err()
 		}
@@ -100,9 +109,6 @@ func inspectedTo(v *subjects.Verdict) (seq uint64) {
 
 // bundle checks one message of ROLLOUTS and notes it.
 func (f *fold) bundle(b *bundle) {
-	if b.skipped > 0 {
-		f.missing(subjects.Rollouts, b.seq-b.skipped, b.skipped)
-	}
 	if b.gone {
 		return
 	}
@@ -177,10 +183,6 @@ func (f *fold) judge() {
 
 // event notes one message of WEIGHTS.
 func (f *fold) event(e event) {
-	if e.skipped > 0 {
-		f.missing(subjects.Weights, e.seq-e.skipped, e.skipped)
-		f.trainer.hole()
-	}
 	if e.Msg == nil {
 		return
 	}
