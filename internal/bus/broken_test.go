@@ -28,6 +28,21 @@ func TestConn_QuestionsEndWithTheirConnection(t *testing.T) {
 	}
 }
 
+// A cluster that elects its leader answers nobody meanwhile: a question that is
+// asked once costs the whole time limit.
+func TestConn_AsksAgainWhenNoAnswerComes(t *testing.T) {
+	s := natstest.Loopback(t)
+	ensureRun(t, natstest.Connect(t, s))
+	proxy := natstest.NewProxy(t, s)
+	c := proxy.Connect(t)
+	proxy.LoseAfterNext("$JS.API.STREAM.INFO." + run.StreamName(subjects.Rollouts))
+	begun := time.Now()
+	_, err := bus.StreamState(t.Context(), c, run, subjects.Rollouts)
+	if took := time.Since(begun); err != nil || took > 10*time.Second || took < time.Second {
+		t.Errorf("%v after %s, want an answer after a few seconds", err, took)
+	}
+}
+
 // An engine goes on serving while the bus is away, so its entry must be there
 // when the bus is back.
 func TestEngines_OutliveTheServer(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -128,13 +129,31 @@ func denialOf(ctx context.Context, err error) error {
 // guarded runs a call of the client library so that a permission violation or a
 // lost connection fails it at once, with its type, instead of timing out. A violation cannot be
 // told to belong to one of several concurrent calls; all of them fail.
+//
+// A question without an answer is asked again: a cluster that elects its leader
+// drops what it is asked meanwhile. So fn must bear to be done twice.
 func guarded(ctx context.Context, c *Conn, op, subject string, fn func(context.Context) error) error {
-	ctx, stop := context.WithTimeout(ctx, answerTimeout) // the library waits as long as the context
-	defer stop()
 	ctx, done := c.watch(ctx, &guard{match: c.libraryAsks, call: true})
 	defer done()
-	err := fn(ctx)
+	var err error
+	for _, limit := range patience {
+		err = within(ctx, limit, fn)
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
 	return classify(op, subject, denialOf(ctx, err))
+}
+
+// patience is how long a question's tries wait, answerTimeout together: a synced
+// write on a loaded disk takes seconds.
+var patience = [...]time.Duration{2 * time.Second, 4 * time.Second, answerTimeout - 6*time.Second}
+
+// within runs fn with a time limit; the client library waits as long as that.
+func within(ctx context.Context, limit time.Duration, fn func(context.Context) error) error {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	return fn(ctx)
 }
 
 // libraryAsks reports whether the client library publishes there.

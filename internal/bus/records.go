@@ -94,10 +94,18 @@ func CreateRun(ctx context.Context, c *Conn, r *subjects.RunRecord) error {
 	if err != nil {
 		return fmt.Errorf("create run %s: %w", r.Run, err)
 	}
-	return inBucket(ctx, c, "create run", subjects.RunsBucket, string(r.Run), func(ctx context.Context, kv jetstream.KeyValue) error {
+	tries := 0
+	err = inBucket(ctx, c, "create run", subjects.RunsBucket, string(r.Run), func(ctx context.Context, kv jetstream.KeyValue) error {
+		tries++
 		_, err := kv.Create(ctx, string(r.Run), b)
 		return err
 	})
+	if errors.Is(err, ErrConflict) && tries > 1 { // with this record, if the answer to the first try was lost
+		if have, err := LookupRun(ctx, c, r.Run); err == nil && have.Created == r.Created && have.Hash == r.Hash {
+			return nil
+		}
+	}
+	return err
 }
 
 // PutRun stores the record of a run, new or not.

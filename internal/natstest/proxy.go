@@ -20,6 +20,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	trap  string // subject whose next publish loses its answer
+	spare bool   // it loses the answer alone, not the connection
 	open  map[net.Conn]bool
 	cuts  int
 	ended bool
@@ -51,6 +52,14 @@ func (p *Proxy) CutAfterNext(subject string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trap = subject
+}
+
+// LoseAfterNext loses the answer to the next publish on the subject, and the
+// connection lives on.
+func (p *Proxy) LoseAfterNext(subject string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap, p.spare = subject, true
 }
 
 // Cuts counts the connections that were cut.
@@ -115,7 +124,9 @@ func (p *Proxy) sprung(b []byte) bool {
 		return false
 	}
 	p.trap = ""
-	p.cuts++
+	if !p.spare {
+		p.cuts++
+	}
 	return true
 }
 
@@ -128,7 +139,10 @@ func (p *Proxy) down(client, server net.Conn, armed chan struct{}) {
 		select {
 		case <-armed:
 			if bytes.Contains(buf[:n], []byte("MSG ")) {
-				return
+				if !p.spared() {
+					return
+				}
+				armed, n = nil, 0
 			}
 		default:
 		}
@@ -136,6 +150,12 @@ func (p *Proxy) down(client, server net.Conn, armed chan struct{}) {
 			return
 		}
 	}
+}
+
+func (p *Proxy) spared() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spare
 }
 
 func (p *Proxy) close() {
