@@ -54,7 +54,7 @@ func (s *service) watched(ctx context.Context, fn func(context.Context) error) e
 	err := fn(ctx)
 	stop(nil)
 	parts.Wait()
-	if err == nil && s.dog.sawEnd() {
+	if s.dog.sawEnd() {
 		s.dog.look(context.WithoutCancel(ctx), time.Now()) // a stall ends with the run
 	}
 	var ended *Ended

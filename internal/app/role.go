@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	group "github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/subjects"
@@ -144,7 +145,15 @@ func (m *member) untilEnd(ctx context.Context, role func(context.Context) error)
 // Group is a run's grouper until ctx or the run ends. Several may run: one
 // decides, the others stand by.
 func Group(ctx context.Context, j Join, writer string) error {
-	return j.with(ctx, "group", func(m *member) error { return m.group(ctx, writer) })
+	return j.with(ctx, "group", func(m *member) error {
+		err := m.group(ctx, writer)
+		var ended *group.Ended
+		if errors.As(err, &ended) && m.record.Ended == ended.Reason {
+			m.log.Info().Str("run", string(m.run)).Str("reason", ended.Reason).Msg("the run had ended before: there is nothing to group")
+			return nil
+		}
+		return err
+	})
 }
 
 // Bridge feeds a trainer until ctx ends, or the run has and the trainer knows.

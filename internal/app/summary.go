@@ -17,6 +17,7 @@ type Summary struct {
 	Recipe             string             `json:"recipe"`
 	Seed               int64              `json:"seed"`
 	End                string             `json:"end"`
+	EndText            string             `json:"end_text,omitempty"`
 	Steps              int64              `json:"steps"`
 	SecondsToFirstStep float64            `json:"seconds_to_first_step"`
 	SecondsTotal       float64            `json:"seconds_total"`
@@ -43,7 +44,7 @@ type EvalFacts struct {
 
 // summarize sums the board up; began is when the user typed the command.
 func summarize(s *BoardState, began, now time.Time) Summary {
-	out := Summary{End: s.End, Steps: s.Committed(), SecondsTotal: now.Sub(began).Seconds(),
+	out := Summary{End: s.End, EndText: s.EndText, Steps: s.Committed(), SecondsTotal: now.Sub(began).Seconds(),
 		TrainerWait: s.WaitFraction(), Groups: map[string]int{}}
 	if s.FirstStep.After(began) { // a resumed run has trained before
 		out.SecondsToFirstStep = s.FirstStep.Sub(began).Seconds()
@@ -119,6 +120,9 @@ func (s *Summary) WriteText(w io.Writer) {
 	fmt.Fprintf(w, "run %s ended: %s after %d steps, %s in all", s.Run, s.End, s.Steps, seconds(s.SecondsTotal))
 	if s.SecondsToFirstStep > 0 {
 		fmt.Fprintf(w, " (first step after %s)", seconds(s.SecondsToFirstStep))
+	}
+	if s.EndText != "" {
+		fmt.Fprintf(w, "\n%s", s.EndText)
 	}
 	fmt.Fprintf(w, "\ntrained on %d trajectories, %s tokens, %.2f steps stale on average\n", s.Trajectories, count(float64(s.TokensTrained)), s.StalenessMean)
 	fmt.Fprintf(w, "trainer waited %.0f%% of its time\n", 100*s.TrainerWait)
