@@ -107,3 +107,12 @@ func (s *Server) remember() error {
 	}
 	return nil
 }
+
+// FreeBytes is what may still be written on a folder's disk.
+func FreeBytes(dir string) (int64, error) {
+	n, err := freeBytes(dir)
+	if err != nil {
+		return 0, storeError(dir, err)
+	}
+	return n, nil
+}
