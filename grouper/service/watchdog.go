@@ -100,7 +100,7 @@ func (d *dog) look(ctx context.Context, now time.Time) {
 // announce says on the log and in TELEMETRY that the run stands still, or no more.
 func (d *dog) announce(s *subjects.Stall) {
 	if s.Code == "" {
-		d.cfg.Log.Info().Msg("the run moves again")
+		d.cfg.Log.Info().Msg(s.Text)
 	} else {
 		d.cfg.Log.Warn().Str("stage", s.Stage).Str("code", string(s.Code)).Float64("for_s", float64(int(s.Seconds()))).Str("why", s.Text).Msg("the run stands still")
 	}

@@ -84,7 +84,11 @@ func (w *Watch) clear(p *Picture, since time.Time) *subjects.Stall {
 		return nil
 	}
 	w.code = ""
-	return stall(Cause{Stage: subjects.StageGrouper, Text: "the run moves again"}, since, p.Now)
+	text := "the run moves again"
+	if p.View.Next.Wait == grouper.WaitNothing {
+		text = "the run has ended"
+	}
+	return stall(Cause{Stage: subjects.StageGrouper, Text: text}, since, p.Now)
 }
 
 func stall(c Cause, since, now time.Time) *subjects.Stall {
