@@ -288,7 +288,7 @@ func TestRun_EndsWithoutRoomForTheEnd(t *testing.T) {
 }
 
 // TestRun_SaysWhoHoldsTheTasks: one producer takes every task and hangs, another
-// one is idle; then the first comes back, and the run moves.
+// one is idle; then the first comes back, and the run ends well.
 func TestRun_SaysWhoHoldsTheTasks(t *testing.T) {
 	g := small()
 	g.Steps = 1
@@ -337,7 +337,7 @@ func TestRun_SaysWhoHoldsTheTasks(t *testing.T) {
 		said = append(said, string(s.Code)+": "+s.Text)
 	}
 	if len(said) != 3 || !strings.HasPrefix(said[0], "slots_leased: grouper waits for 2 slots of group t0, leased to producer p2 for ") ||
-		!strings.Contains(said[1], "last heartbeat 1") || said[2] != ": the run moves again" {
+		!strings.Contains(said[1], "last heartbeat 1") || said[2] != ": the run has ended" {
 		t.Errorf("said %q", said)
 	}
 }
