@@ -18,9 +18,7 @@ func (a *authority) handOut() error {
 		return nil
 	}
 	server := []string{filepath.Join(jwtDir, "accounts.conf"), filepath.Join(tlsDir, serverCert), filepath.Join(tlsDir, serverKey)}
-	for _, c := range a.configNames() {
-		server = append(server, c)
-	}
+	server = append(server, a.configNames()...)
 	if a.has(filepath.Join(tlsDir, caName)) {
 		server = append(server, filepath.Join(tlsDir, caName))
 	}
