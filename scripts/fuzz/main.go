@@ -90,7 +90,7 @@ var executions = regexp.MustCompile(`execs: (\d+)`)
 
 // fuzz runs the target and returns how often it was executed.
 func (t target) fuzz(fuzztime string) (n int, err error) {
-	cmd := exec.Command("go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+fuzztime, "-parallel=1", "./"+t.dir)
+	cmd := exec.Command("go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+fuzztime, "-fuzzminimizetime=1s", "-parallel=1", "./"+t.dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
