@@ -255,7 +255,11 @@ func TestInit_AgainKeepsWhatIsThere(t *testing.T) {
 		}
 	}
 	verifies(t, o.Dir, "nats.example")
-	handedOut(t, o.HandOut, tree(t, o.HandOut))
+	handedOut(t, o.HandOut, tree(t, o.HandOut), other)
+	o.Run = run
+	_, err = auth.Init(o)
+	must(t, err)
+	handedOut(t, o.HandOut, tree(t, o.HandOut), run)
 }
 
 // tree is every file of a folder; nobody but its owner may read any.
@@ -312,7 +316,7 @@ func verifies(t *testing.T, dir, host string) {
 
 // handedOut: each folder has what its role needs and nothing of another's, and
 // what signs is in none.
-func handedOut(t *testing.T, dir string, files map[string]string) {
+func handedOut(t *testing.T, dir string, files map[string]string, of subjects.Run) {
 	t.Helper()
 	for name, text := range files {
 		role, rest, _ := strings.Cut(name, "/")
@@ -326,14 +330,16 @@ func handedOut(t *testing.T, dir string, files map[string]string) {
 			continue
 		}
 		o := bus.Options{Creds: filepath.Join(dir, name)}
-		if id, err := o.Identify(); err != nil || id.Role != role {
+		if id, err := o.Identify(); err != nil || id.Role != role || id.Run != of && role != "admin" {
 			t.Errorf("%s: %+v, %v", name, id, err)
 		}
 		if !strings.HasPrefix(rest, "creds/") {
 			t.Errorf("%s is handed out", name)
 		}
 	}
-	if len(files) < 15 {
-		t.Errorf("%d files", len(files))
+	for _, name := range []string{"nats/nats.conf", "nats/tls/server.key", "admin/creds/admin.creds", "trainer/creds/trainer.creds", "producer/creds/producers/p02.creds"} {
+		if files[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
 	}
 }

@@ -223,7 +223,7 @@ func (a *authority) accounts() error {
 		}
 	}
 	slices.Sort(preload)
-	return a.write(filepath.Join(jwtDir, "accounts.conf"), fmt.Appendf(nil, `# Written by headrace auth; nats.conf includes it. No secret is in it.
+	return a.write(filepath.Join(jwtDir, accountsName), fmt.Appendf(nil, `# Written by headrace auth; nats.conf includes it. No secret is in it.
 operator: %s
 system_account: %s
 resolver: MEMORY

@@ -46,6 +46,7 @@ type settings struct {
 	Store     string       `json:"store"`
 	ServerDir string       `json:"server_dir"`
 	HandOut   string       `json:"hand_out,omitempty"`
+	HandRun   subjects.Run `json:"hand_run,omitempty"` // whose credentials are handed out
 	Port      int          `json:"port"`
 	Cluster   []string     `json:"cluster,omitempty"`
 	Cert      string       `json:"cert,omitempty"`
@@ -174,6 +175,7 @@ func (a *authority) settle(o Options) {
 	if s.Run == "" {
 		s.Run = o.Run
 	}
+	s.HandRun = o.Run
 }
 
 // provide makes the credentials of a run that are missing. Those of the first

@@ -21,6 +21,8 @@ const (
 	caName    = "ca.pem"
 	stateName = "identities.json"
 	lockName  = "lock"
+
+	accountsName = "accounts.conf"
 )
 
 // dir is the folder that Init made, locked by this process.
