@@ -9,3 +9,7 @@ const HeaderDropped = "Hr-Dropped"
 // RequeueProducer is the name under which trajectories come back from
 // DEADLETTER into ROLLOUTS.
 const RequeueProducer = "requeue"
+
+// HeaderLetters is on the inspector's word ([Run.InspectedSubject]): the
+// DEADLETTER sequence up to which everything is that it rejected so far.
+const HeaderLetters = "Hr-Letters"

@@ -54,6 +54,7 @@ func (in *inspector) graves(ctx context.Context, from uint64) (map[grave]bool, e
 	if errors.Is(err, errCaughtUp) {
 		err = nil
 	}
+	in.letters.Store(head.Seq)
 	return known, err
 }
 
@@ -88,7 +89,10 @@ func (in *inspector) store(ctx context.Context, letter bus.DeadLetter) error {
 		in.empty(&letter)
 	}
 	for {
-		_, err := bus.Bury(ctx, in.conn, in.run, letter)
+		seq, err := bus.Bury(ctx, in.conn, in.run, letter)
+		if err == nil {
+			in.letters.Store(max(in.letters.Load(), seq)) // nobody else writes it
+		}
 		if !errors.Is(err, bus.ErrStreamFull) {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
@@ -35,6 +36,7 @@ type inspector struct {
 	garbage map[string]uint64 // by producer: what could not be read
 	known   map[grave]bool    // dead-lettered before this start
 	done    atomic.Uint64     // every sequence up to it is inspected
+	letters atomic.Uint64     // DEADLETTER sequence of the newest rejection
 	moved   chan struct{}     // holds one: done has changed
 }
 
@@ -193,8 +195,7 @@ func (in *inspector) announce(ctx context.Context) error {
 		case <-in.moved:
 		case <-tick.C:
 		}
-		text := strconv.AppendUint(nil, in.done.Load(), 10)
-		if err := in.conn.NC().Publish(in.run.InspectedSubject(), text); err != nil {
+		if err := in.conn.NC().PublishMsg(in.word()); err != nil {
 			in.log.Debug().Err(err).Msg("announce inspection") // repeated soon
 		}
 		select {
@@ -203,4 +204,13 @@ func (in *inspector) announce(ctx context.Context) error {
 		case <-time.After(announcePause):
 		}
 	}
+}
+
+// word is what is announced: the sequence, and in a header how far DEADLETTER
+// must be read to know of all that was rejected up to there.
+func (in *inspector) word() *nats.Msg {
+	m := nats.NewMsg(in.run.InspectedSubject())
+	m.Data = strconv.AppendUint(nil, in.done.Load(), 10) // before the letters: those may be newer
+	m.Header[subjects.HeaderLetters] = []string{strconv.FormatUint(in.letters.Load(), 10)}
+	return m
 }

@@ -40,6 +40,8 @@ type session struct {
 	lettersFrom uint64
 	letters     uint64 // last dead letter noted
 	hint        uint64 // how far the inspector says it is; noted once its letters are
+	hintLetters uint64 // up to where those are
+	hintKnown   bool   // it says so
 
 	rollouts  chan []bus.HeaderMsg
 	weightsCh chan *bus.Msg
@@ -277,11 +279,16 @@ func (s *session) queue(ctx context.Context, plays []grouper.Play) error {
 	return nil
 }
 
-// hear notes how far the inspector says it is.
+// hear notes how far the inspector says it is, and its letters.
 func (s *session) hear(m *nats.Msg) {
-	if seq, err := strconv.ParseUint(string(m.Data), 10, 64); err == nil {
-		s.hint = max(s.hint, seq)
-		s.dog.inspector(time.Now())
+	seq, err := strconv.ParseUint(string(m.Data), 10, 64)
+	if err != nil {
+		return
+	}
+	s.dog.inspector(time.Now())
+	if seq > s.hint {
+		letters, err := strconv.ParseUint(m.Header.Get(subjects.HeaderLetters), 10, 64)
+		s.hint, s.hintLetters, s.hintKnown = seq, letters, err == nil
 	}
 }
 
@@ -292,11 +299,11 @@ func (s *session) believe(ctx context.Context) error {
 		return nil
 	}
 	hint := s.hint
-	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.DeadLetter)
+	last, err := s.lastLetter(ctx)
 	if err != nil {
 		return err
 	}
-	for s.letters < state.LastSeq && state.Msgs > 0 {
+	for s.letters < last {
 		select {
 		case m := <-s.lettersCh:
 			for i := range m {
@@ -309,6 +316,19 @@ func (s *session) believe(ctx context.Context) error {
 	s.report.inspected = hint
 	s.core.Inspected(hint)
 	return nil
+}
+
+// lastLetter is how far DEADLETTER must be read for the hint. The hint says it,
+// unless that is further than was read: then it may be purged, and is looked up.
+func (s *session) lastLetter(ctx context.Context) (uint64, error) {
+	if s.hintKnown && s.hintLetters <= s.letters {
+		return 0, nil
+	}
+	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.DeadLetter)
+	if err != nil || state.Msgs == 0 {
+		return 0, err
+	}
+	return state.LastSeq, nil
 }
 
 // checkHead ends the session when another grouper wrote.
