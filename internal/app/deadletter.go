@@ -25,8 +25,9 @@ type Letter struct {
 	Reason     string    `json:"reason"`
 	Source     string    `json:"source"` // stream and sequence that the bytes came from
 	Sequence   uint64    `json:"sequence"`
-	Item       int       `json:"item"` // place in the bundle; -1 the whole message
-	Bytes      int       `json:"bytes"`
+	Item       int       `json:"item"`               // place in the bundle; -1 the whole message
+	Bytes      int       `json:"bytes"`              // of the body, that are there
+	Original   int       `json:"original"`           // that it had
 	Dropped    time.Time `json:"dropped,omitzero"`   // when its body was dropped
 	Requeued   []uint64  `json:"requeued,omitempty"` // as what messages of ROLLOUTS
 }
@@ -78,7 +79,7 @@ type located struct {
 
 func describe(l *located, requeued map[string]uint64) Letter {
 	d := Letter{Number: l.Number, At: l.Time.UTC(), Stage: l.Stage, Producer: l.producer, Trajectory: l.ID, Reason: l.Reason,
-		Source: l.Source, Sequence: l.Sequence, Item: l.Item, Bytes: l.Size, Dropped: l.Dropped}
+		Source: l.Source, Sequence: l.Sequence, Item: l.Item, Bytes: l.Size, Original: l.Bytes, Dropped: l.Dropped}
 	prefix := strings.TrimSuffix(bus.RequeueID(l.Number, 0), "0")
 	for id, seq := range requeued {
 		if strings.HasPrefix(id, prefix) {
@@ -210,16 +211,20 @@ func (d *LetterDetail) read(ctx context.Context, c *bus.Conn, run subjects.Run, 
 	if err := bus.ReadLetter(ctx, c, run, &l.Letter); err != nil {
 		return err
 	}
-	if d.Raw, d.From = l.Data, "the letter"; len(d.Raw) == 0 {
-		d.From = ""
+	if len(l.Data) > 0 {
+		d.Raw, d.From = l.Data, "the letter"
+	}
+	if len(l.Data) == 0 || len(l.Data) < l.Bytes {
 		m, err := source(ctx, c, run, &l.Letter)
-		if errors.Is(err, bus.ErrNotFound) || m == nil && err == nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, bus.ErrMalformed) {
 			return err
 		}
-		d.Raw, d.From = m.cut(l.Item), fmt.Sprintf("message %d of %s: the letter has none", l.Sequence, l.Source)
+		if m != nil {
+			d.Raw, d.From = m.cut(l.Item), fmt.Sprintf("message %d of %s: the letter has not all of them", l.Sequence, l.Source)
+		}
+	}
+	if len(d.Raw) == 0 {
+		return nil
 	}
 	t, at, err := subjects.DecodePartial(d.Raw)
 	if err != nil {

@@ -123,7 +123,10 @@ func (m *member) inspect(letter uint64, b *bus.Bundle, item int) *revived {
 	it := &b.Items[item]
 	c := &revived{letter: letter, item: item, entry: it.Entry, body: b.Body(item), fault: it.Err}
 	if c.fault == nil {
-		_, c.fault = subjects.Inspect(c.body, &it.Entry, m.tok.VocabSize())
+		var v subjects.BodyView
+		if v, c.fault = subjects.Inspect(c.body, &it.Entry, m.tok.VocabSize()); c.fault == nil && v.Status.Trained() {
+			c.fault = m.recipe.Bridge.Fits(v.Segments, m.maxSegments())
+		}
 	}
 	return c
 }

@@ -203,8 +203,13 @@ func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
 		Token: o.Token, Inspect: true, Log: m.log, OnEvent: o.onEvent,
 		Retention:   trainerbridge.Retention{Keep: m.recipe.Retention.Keep, Steps: m.recipe.Retention.Steps, Checkpoints: m.recipe.Trainer.CheckpointKeep},
 		Leased:      m.recipe.Grouper.Source != grouper.SourceExternal,
-		MaxSegments: max(1, m.recipe.Bridge.WithDefaults().MaxRows/m.recipe.Grouper.BatchTrajectories()),
+		MaxSegments: m.maxSegments(),
 	})
+}
+
+// maxSegments is the most rows of a trajectory that a batch is sure to have room for.
+func (m *member) maxSegments() int {
+	return max(1, m.recipe.Bridge.WithDefaults().MaxRows/m.recipe.Grouper.BatchTrajectories())
 }
 
 // EngineOptions are what a sidecar is told beside the run.

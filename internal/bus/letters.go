@@ -22,7 +22,7 @@ type Letter struct {
 	Time       time.Time // when it was stored
 	Dropped    time.Time // when its body was dropped; zero while it is there
 	Replaced   int       // messages that a stub stands for
-	Size       int       // bytes of the body, all parts
+	Size       int       // bytes of the body that are there, all parts; Bytes is how many there were
 	Header     nats.Header
 	parts      []uint64
 }
@@ -67,6 +67,7 @@ func letter(m *HeaderMsg, stage string, parts map[uint64]int) *Letter {
 	l := &Letter{Seq: m.Seq, Number: m.Seq, Time: m.Time, Size: m.Size, Header: h}
 	l.Stage, l.Reason, l.Source, l.ID = stage, h.Get(subjects.HeaderReason), h.Get(subjects.HeaderSource), h.Get(subjects.HeaderID)
 	l.Sequence, _ = strconv.ParseUint(h.Get(subjects.HeaderSequence), 10, 64)
+	l.Bytes, _ = strconv.Atoi(h.Get(subjects.HeaderBytes))
 	l.Item = WholeMessage
 	if n, err := strconv.Atoi(h.Get(subjects.HeaderItem)); err == nil {
 		l.Item = n
@@ -83,6 +84,7 @@ func letter(m *HeaderMsg, stage string, parts map[uint64]int) *Letter {
 		l.Size += parts[p]
 		delete(parts, p)
 	}
+	l.Bytes = max(l.Bytes, l.Size)
 	return l
 }
 
@@ -106,6 +108,9 @@ func DropLetter(ctx context.Context, c *Conn, run subjects.Run, l *Letter, low u
 		if !strings.HasPrefix(k, "Nats-") && k != subjects.HeaderParts {
 			hdr[k] = v
 		}
+	}
+	if l.Bytes > 0 {
+		hdr[subjects.HeaderBytes] = []string{strconv.Itoa(l.Bytes)}
 	}
 	hdr[subjects.HeaderDropped] = []string{now.UTC().Format(time.RFC3339) + " " + strconv.Itoa(1+len(l.parts))}
 	stub := func() error {

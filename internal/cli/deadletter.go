@@ -82,6 +82,8 @@ func letterBytes(l *app.Letter) string {
 		return fmt.Sprintf("%d, requeued", l.Bytes)
 	case !l.Dropped.IsZero():
 		return "dropped"
+	case l.Bytes < l.Original:
+		return fmt.Sprintf("%d of %d", l.Bytes, l.Original)
 	}
 	return strconv.Itoa(l.Bytes)
 }

@@ -40,7 +40,11 @@ func letterText(w io.Writer, d *app.LetterDetail) {
 		fmt.Fprintln(w, "it was buried without its body, and ROLLOUTS has that no more")
 		return
 	}
-	fmt.Fprintf(w, "body: %d bytes, from %s\n", len(d.Raw), d.From)
+	if len(d.Raw) < d.Original {
+		fmt.Fprintf(w, "body: the first %d of %d bytes, from %s\n", len(d.Raw), d.Original, d.From)
+	} else {
+		fmt.Fprintf(w, "body: %d bytes, from %s\n", len(d.Raw), d.From)
+	}
 	if d.Decoded != nil {
 		fmt.Fprintln(w)
 		trajectoryText(w, d.Decoded)
