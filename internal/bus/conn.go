@@ -90,13 +90,13 @@ func (c *Conn) options() []nats.Option {
 			return backoff(attempts, reconnectMin, reconnectMax)
 		}),
 		nats.ReconnectBufSize(-1), // what cannot be sent now fails now; retries are ours, with an id
-		nats.PingInterval(20 * time.Second),
-		nats.MaxPingsOutstanding(3),
+		nats.PingInterval(5 * time.Second), // a connection that died without a word is noticed within 20 s,
+		nats.MaxPingsOutstanding(3),        // and one that is busy with the largest pulls is not mistaken for it
 		nats.WriteBufferSize(writeBuffer),
 		nats.PermissionErrOnSubscribe(true),
 		nats.IgnoreAuthErrorAbort(), // credentials may rotate under a live connection
 		nats.DisconnectErrHandler(c.disconnected),
-		nats.ReconnectHandler(c.connected),
+		nats.ReconnectHandler(c.reconnected),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 		nats.ErrorHandler(c.asyncError),
 	}
@@ -104,7 +104,7 @@ func (c *Conn) options() []nats.Option {
 
 const (
 	reconnectMin = 250 * time.Millisecond
-	reconnectMax = 10 * time.Second
+	reconnectMax = 2 * time.Second // a server that is back is found at once
 )
 
 func (c *Conn) connected(nc *nats.Conn) {
@@ -117,6 +117,11 @@ func (c *Conn) connected(nc *nats.Conn) {
 		c.down = make(chan struct{})
 	}
 	c.log.Debug().Str("server", nc.ConnectedServerName()).Msg("bus connected")
+}
+
+func (c *Conn) reconnected(nc *nats.Conn) {
+	c.connected(nc)
+	c.log.Info().Str("server", nc.ConnectedServerName()).Msg("bus connection is back")
 }
 
 func (c *Conn) disconnected(_ *nats.Conn, err error) {
