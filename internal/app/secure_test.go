@@ -18,6 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/producers/sglang/sglangtest"
@@ -167,6 +168,12 @@ func TestSecure_EveryRolesOwnCodeWorksUnderItsOwnCredentials(t *testing.T) {
 		}
 	}
 	f.viewerSees(ctx)
+	for _, name := range []string{"admin", "grouper", "trainer", "viewer"} { // each may audit, as far as it may see
+		report, err := Audit(ctx, Source{Bus: f.server.Options(name), Remote: true}, testRun, audit.Options{})
+		if err != nil || !report.OK {
+			t.Errorf("%s audits: %v", name, err)
+		}
+	}
 	f.keepsSecrets(ctx, log)
 }
 

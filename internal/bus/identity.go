@@ -41,12 +41,12 @@ func (i Identity) String() string {
 type credential struct {
 	file string
 	Identity
-	lock *os.File // held, if the file came from a folder
+	unlock func() // nil if the file did not come from a folder
 }
 
 func (c *credential) release() {
-	if c != nil && c.lock != nil {
-		_ = c.lock.Close()
+	if c != nil && c.unlock != nil {
+		c.unlock()
 	}
 }
 
@@ -85,35 +85,21 @@ func takeCredential(path string) (*credential, error) {
 	}
 	slices.Sort(files)
 	for _, file := range files {
-		lock, err := lockCredential(file)
+		unlock, err := holdFile(file)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("take credentials %s: %w", file, err)
 		}
 		id, err := readIdentity(file)
 		if err != nil {
-			_ = lock.Close()
+			unlock()
 			return nil, err
 		}
-		return &credential{file: file, Identity: id, lock: lock}, nil
+		return &credential{file: file, Identity: id, unlock: unlock}, nil
 	}
 	return nil, fmt.Errorf("all %d credentials in %s are taken by processes on this host; make another: headrace auth add", len(files), path)
-}
-
-// lockCredential takes a file for this process; the lock ends with it, whatever
-// ends it.
-func lockCredential(file string) (*os.File, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read credentials: %w", err)
-	}
-	if err := lockFile(f); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("take credentials %s: %w", file, err)
-	}
-	return f, nil
 }
 
 func readIdentity(file string) (Identity, error) {

@@ -101,7 +101,6 @@ func TestDenied_FailsTheCallAtOnceAndNamesThePermission(t *testing.T) {
 		"create":  func(ctx context.Context) error { return bus.EnsureStreams(ctx, c, run, subjects.StreamOptions{}) },
 		"look up": func(ctx context.Context) error { _, err := bus.LookupRun(ctx, c, other); return err },
 		"lease":   func(ctx context.Context) error { _, err := bus.Tasks(ctx, c, other, zerolog.Nop()); return err },
-		"runs":    func(ctx context.Context) error { _, err := bus.Runs(ctx, c); return err },
 		"another's": func(ctx context.Context) error {
 			_, err := bus.Send(ctx, c, run.RolloutSubject("p02"), "id", nil, nil)
 			return err
@@ -292,5 +291,25 @@ func TestAwaitRunEnd_ByAsking(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the end is not heard")
+	}
+}
+
+// TestRuns_AreThoseOneMaySee.
+func TestRuns_AreThoseOneMaySee(t *testing.T) {
+	s := secure(t)
+	admin, viewer := s.Connect(t, "admin"), s.Connect(t, "viewer")
+	if list, err := bus.Runs(t.Context(), viewer); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, r := range []subjects.Run{"another", run} {
+		if err := bus.CreateRun(t.Context(), admin, &subjects.RunRecord{Run: r, Schema: subjects.SchemaVersion}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := bus.Runs(t.Context(), admin); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if list, err := bus.Runs(t.Context(), viewer); err != nil || len(list) != 1 || list[0].Run != run {
+		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -145,9 +145,21 @@ func lookupRun(ctx context.Context, c *Conn, run subjects.Run) (*subjects.RunRec
 	return &r, revision, nil
 }
 
-// Runs lists the records of all runs, by name.
+// Runs lists the records of all runs, by name; for credentials of one run, its own.
 func Runs(ctx context.Context, c *Conn) ([]subjects.RunRecord, error) {
-	return list(ctx, c, subjects.RunsBucket, func(a, b subjects.RunRecord) int { return cmp.Compare(a.Run, b.Run) })
+	runs, err := list(ctx, c, subjects.RunsBucket, func(a, b subjects.RunRecord) int { return cmp.Compare(a.Run, b.Run) })
+	own := c.Identity().Run
+	if !errors.Is(err, ErrPermission) || own == "" {
+		return runs, err
+	}
+	r, err := LookupRun(ctx, c, own)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []subjects.RunRecord{*r}, nil
 }
 
 // list reads every value of a bucket; without the bucket there are none.
