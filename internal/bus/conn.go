@@ -89,7 +89,7 @@ func (c *Conn) options() []nats.Option {
 		nats.CustomReconnectDelay(func(attempts int) time.Duration {
 			return backoff(attempts, reconnectMin, reconnectMax)
 		}),
-		nats.ReconnectBufSize(-1), // what cannot be sent now fails now; retries are ours, with an id
+		nats.ReconnectBufSize(-1),          // what cannot be sent now fails now; retries are ours, with an id
 		nats.PingInterval(5 * time.Second), // a connection that died without a word is noticed within 20 s,
 		nats.MaxPingsOutstanding(3),        // and one that is busy with the largest pulls is not mistaken for it
 		nats.WriteBufferSize(writeBuffer),

@@ -14,7 +14,7 @@ import (
 
 const (
 	pullExpiry    = 30 * time.Second
-	pullHeartbeat = 5 * time.Second
+	pullHeartbeat = 2 * time.Second
 	silence       = 2*pullHeartbeat + 2*time.Second // without a sign of the server the consumer is made again
 	inactive      = time.Minute                     // the server removes a consumer nobody pulls from
 	followTries   = 10                              // sessions in a row that may fail before the error is believed

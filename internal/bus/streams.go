@@ -132,7 +132,7 @@ func ensureTaskConsumer(ctx context.Context, c *Conn, run subjects.Run) error {
 		h := have.CachedInfo().Config
 		return compare("check consumer", stream+"/"+want.Durable, []field{
 			{"ack_policy", h.AckPolicy, want.AckPolicy, h.AckPolicy == want.AckPolicy},
-			{"ack_wait", h.AckWait, want.AckWait, h.AckWait == want.AckWait},
+			{"ack_wait", h.AckWait, want.AckWait, h.AckWait >= want.AckWait},
 			{"max_deliver", h.MaxDeliver, want.MaxDeliver, h.MaxDeliver == want.MaxDeliver},
 			{"filter_subject", h.FilterSubject, want.FilterSubject, h.FilterSubject == want.FilterSubject},
 		}, "nats consumer rm "+stream+" "+want.Durable)

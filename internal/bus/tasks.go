@@ -11,8 +11,10 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// LeaseTime is how long a lease lives without a sign of progress.
-const LeaseTime = 30 * time.Second
+// LeaseTime is how long a lease lives without a sign of progress: how long a run
+// that needs every group stands still for a producer that was killed. Shorter
+// ones cost a message a lease every third of it.
+const LeaseTime = 10 * time.Second
 
 // taskWindow is how many tasks are published before the first answer is awaited.
 const taskWindow = 256
