@@ -16,6 +16,7 @@ import (
 
 	"github.com/headrace/headrace/envs"
 	"github.com/headrace/headrace/envs/builtin"
+	group "github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/producers/tokenizer"
@@ -93,6 +94,9 @@ func createRecord(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.
 
 // ensureRun makes a run on a bus, unless it is there with the same recipe.
 func ensureRun(ctx context.Context, c *bus.Conn, run subjects.Run, r *recipe.Recipe, replicas int) error {
+	if err := group.Fits(r.Grouper, c.MaxPayload()); err != nil {
+		return fmt.Errorf("recipe %s: %w", r.Name, err)
+	}
 	options := r.StreamOptions()
 	options.Replicas = replicas
 	if err := bus.EnsureStreams(ctx, c, run, options); err != nil {
