@@ -150,6 +150,13 @@ func play(t testing.TB, pick chooser, events int, after func(*world)) (*world, e
 			}
 		}
 	}
+	if pick(2) == 0 {
+		w.core.Finish(subjects.EndNoProducers, "nobody plays")
+		w.decide()
+		if after(w); len(w.core.open)+len(w.core.kept)+len(w.core.rounds) > 0 || w.core.Ended() == "" {
+			return w, fmt.Errorf("told to end, it has %d groups open, %d kept, %d rounds; ended %q", len(w.core.open), len(w.core.kept), len(w.core.rounds), w.core.Ended())
+		}
+	}
 	return w, w.invariants()
 }
 

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/headrace/headrace/grouper/dataset"
 	group "github.com/headrace/headrace/grouper/service"
+	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/subjects"
 )
@@ -51,4 +53,19 @@ func (u *up) grouperEnded(err error) error {
 		return nil
 	}
 	return err
+}
+
+// EndRun tells a run's roles that it is over, and returns why it ended: what it
+// had ended for before, or cancelled. Its grouper writes the end of the ledger.
+func EndRun(ctx context.Context, j Join) (reason string, err error) {
+	err = j.with(ctx, "runs end", func(m *member) error {
+		if m.record.Ended == "" {
+			if err := bus.EndRun(ctx, m.conn, m.run, subjects.EndCancelled); err != nil {
+				return err
+			}
+		}
+		reason, err = bus.AwaitRunEnd(ctx, m.conn, m.run)
+		return err
+	})
+	return reason, err
 }

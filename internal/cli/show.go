@@ -51,7 +51,7 @@ func newRuns(e *env) *cobra.Command {
 		},
 	}
 	f.flags(c)
-	c.AddCommand(newRunsCreate(e), newRunsRm(e), newRunsSize(e))
+	c.AddCommand(newRunsCreate(e), newRunsEnd(e), newRunsRm(e), newRunsSize(e))
 	return c
 }
 
