@@ -92,9 +92,17 @@ func (c *Core) Appended(e *subjects.Entry, seq uint64) {
 	}
 }
 
+// maxIssue bounds what an entry may issue at once, in groups or held-out tasks.
+const maxIssue = 1 << 20
+
 // Apply replays an entry of the ledger. The events it was decided on must have
 // been noted before, up to the marks in it.
 func (c *Core) Apply(e *subjects.Entry, seq uint64) error {
+	for i := range e.Issued {
+		if n := e.Issued[i].Count; n < 0 || n > maxIssue {
+			return fmt.Errorf("ledger entry %d: %d tasks issued at once", seq, n)
+		}
+	}
 	c.now = max(c.now, e.At)
 	for i := range e.Verdicts {
 		if err := c.applyVerdict(&e.Verdicts[i]); err != nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -33,8 +34,27 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		b.WriteString(": " + e.Field)
 	}
-	return b.String() + ": " + e.Msg
+	return printable(b.String() + ": " + e.Msg)
 }
+
+// printable writes out what a terminal would not show, or would obey: a recipe
+// may be anybody's.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unprintable) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // Load reads a recipe file, fills in defaults and validates it.
 func Load(file string) (*Recipe, error) { return load(file, nil) }
