@@ -9,8 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// MaxBundle bounds the trajectories of one ROLLOUTS message.
-const MaxBundle = 4096
+// MaxBundle bounds the trajectories of one ROLLOUTS message. The server takes
+// headers of 64 KiB, which is little more.
+const MaxBundle = 512
 
 // ErrForged is wrapped by every reason for which a whole message counts for
 // nothing: no honest producer writes such a one.

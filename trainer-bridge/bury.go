@@ -85,7 +85,7 @@ const fullPause = 2 * time.Second
 // that does not fit goes without its body; if not even that fits, the oldest
 // letters go that no grouper needs any more.
 func (in *inspector) store(ctx context.Context, letter bus.DeadLetter) error {
-	if len(letter.Data) > largeLetter && len(letter.Data) > in.roomFor(ctx) {
+	if len(letter.Data) > in.roomFor(ctx) {
 		in.empty(&letter)
 	}
 	for {
@@ -119,21 +119,15 @@ func (in *inspector) empty(letter *bus.DeadLetter) {
 	letter.Bytes, letter.Data = max(letter.Bytes, len(letter.Data)), nil
 }
 
-// largeLetter is a body that may travel in parts: room is looked for before, or
-// its early parts would stay behind if the last did not fit.
-const largeLetter = 1 << 20
-
-// roomFor is how many bytes a letter may have beside its headers.
+// roomFor is how many bytes the body of a letter may have: the last quarter of
+// the stream is for letters without one.
 func (in *inspector) roomFor(ctx context.Context) int {
 	config, state, err := bus.StreamLimits(ctx, in.conn, in.run, subjects.DeadLetter)
 	if err != nil || config.MaxBytes <= 0 {
 		return math.MaxInt
 	}
-	return int(max(0, config.MaxBytes-int64(state.Bytes)-letterRoom))
+	return int(max(0, config.MaxBytes-config.MaxBytes/4-int64(state.Bytes)))
 }
-
-// letterRoom is kept free for the headers of letters without a body.
-const letterRoom = 64 << 10
 
 // sweepMost is how many letters one sweep looks at.
 const sweepMost = 4096
