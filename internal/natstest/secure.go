@@ -2,7 +2,6 @@ package natstest
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ type Secure struct {
 	Log    zerolog.Logger
 	server *server.Server
 	store  string
+	port   int
 }
 
 // NewSecure makes the keys of a run, with two producers, and starts the server
@@ -32,21 +32,35 @@ func NewSecure(t testing.TB, run subjects.Run) *Secure {
 	if _, err := auth.Init(auth.Options{Dir: s.Dir, Run: run, Producers: 2, Store: s.store}); err != nil {
 		t.Fatal(err)
 	}
-	o := s.options(t)
-	ns, err := server.NewServer(o)
+	s.start(t)
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *Secure) start(t testing.TB) {
+	t.Helper()
+	ns, err := server.NewServer(s.options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("HEADRACE_TEST_NATS_LOG") != "" {
-		ns.ConfigureLogger()
-	}
 	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	s.server = ns
 	if !ns.ReadyForConnections(10 * time.Second) {
 		t.Fatal("server is not ready")
 	}
-	s.server = ns
-	return s
+}
+
+func (s *Secure) stop() {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+}
+
+// Restart stops the server and starts it again on its store and address.
+func (s *Secure) Restart(t testing.TB) {
+	t.Helper()
+	s.options(t) // fails before the server is gone
+	s.stop()
+	s.start(t)
 }
 
 // options are the written configuration; only ports are the test's.
@@ -57,9 +71,12 @@ func (s *Secure) options(t testing.TB) *server.Options {
 		t.Fatal(err)
 	}
 	o.Host, o.Port, o.HTTPHost, o.HTTPPort = "127.0.0.1", server.RANDOM_PORT, "", 0
-	o.NoSigs, o.SyncAlways, o.NoLog = true, false, os.Getenv("HEADRACE_TEST_NATS_LOG") == ""
-	if s.server != nil {
-		o.Port = s.server.Addr().(*net.TCPAddr).Port
+	o.NoSigs, o.SyncAlways, o.NoLog = true, false, true
+	if s.port == 0 && s.server != nil {
+		s.port = s.server.Addr().(*net.TCPAddr).Port
+	}
+	if s.port != 0 {
+		o.Port = s.port
 	}
 	return o
 }
