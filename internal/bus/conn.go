@@ -104,7 +104,7 @@ func (c *Conn) options() []nats.Option {
 
 const (
 	reconnectMin = 250 * time.Millisecond
-	reconnectMax = 2 * time.Second // a server that is back is found at once
+	reconnectMax = time.Second // a server that is back is found at once
 )
 
 func (c *Conn) connected(nc *nats.Conn) {
