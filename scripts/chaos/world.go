@@ -145,6 +145,8 @@ func (w *world) createRun(ctx context.Context) error {
 		replicas = 3
 	}
 	return await(ctx, time.Minute, func() error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // a cluster without a leader answers nobody
+		defer cancel()
 		conn, err := w.connect(ctx)
 		if err != nil {
 			return err
