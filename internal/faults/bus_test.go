@@ -8,23 +8,33 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/subjects"
+	"github.com/headrace/headrace/trainer-bridge/feed"
 )
 
-// childStore tells this test binary to be a bus, and where its store is;
-// childSync how often it syncs.
+// What this test binary is when it is started as a child: a bus on a store, synced
+// so often, or the grouper of the run at an address.
 const (
 	childStore = "FAULTS_BUS_STORE"
 	childSync  = "FAULTS_BUS_SYNC"
+	childGroup = "FAULTS_GROUPER_OF"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childStore); dir != "" {
 		os.Exit(beBus(dir))
+	}
+	if at := os.Getenv(childGroup); at != "" {
+		os.Exit(beGrouper(at))
 	}
 	os.Exit(m.Run())
 }
@@ -40,10 +50,32 @@ func beBus(dir string) int {
 	}
 	defer s.Shutdown()
 	o := s.RemoteOptions()
-	if json.NewEncoder(os.Stdout).Encode(map[string]string{"url": o.URL, "user": o.User, "password": o.Password}) != nil {
+	if json.NewEncoder(os.Stdout).Encode(address{o.URL, o.User, o.Password}) != nil {
 		return 1
 	}
 	<-ctx.Done()
+	return 0
+}
+
+// address is how children tell each other where the bus is.
+type address struct{ URL, User, Password string }
+
+// beGrouper groups until it is killed.
+func beGrouper(at string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var a address
+	if json.Unmarshal([]byte(at), &a) != nil {
+		return 1
+	}
+	conn, err := bus.Connect(ctx, bus.Options{URL: a.URL, User: a.User, Password: a.Password})
+	if err == nil {
+		err = service.Run(ctx, service.Config{Conn: conn, Run: run, Grouper: external(), Writer: "child", Log: zerolog.Nop()})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return 0
 }
 
@@ -66,7 +98,7 @@ func startBus(t *testing.T, dir, sync string) *process {
 	}
 	t.Cleanup(b.kill)
 	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var at struct{ URL, User, Password string }
+	var at address
 	if err == nil {
 		err = json.Unmarshal(line, &at)
 	}
@@ -113,5 +145,45 @@ func TestFault_F14_AKilledBusHasEverythingThatItAcknowledged(t *testing.T) {
 		if b, _ := after.train(c); b.Step != step+1 || b.Rows != 8 {
 			t.Errorf("step %d has %d rows", b.Step, b.Rows)
 		}
+	}
+}
+
+// A grouper that stands still, as a machine that swaps makes it: it answers
+// nothing and fails nothing. The trainer hears which stage it is, and goes on with it.
+func TestComplaint_9_AStageThatHangsIsNamed(t *testing.T) {
+	server := natstest.Loopback(t)
+	p := open(t, server, external(), 0)
+	o := server.RemoteOptions()
+	at, err := json.Marshal(address{o.URL, o.User, o.Password})
+	p.must(err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), childGroup+"="+string(at)), os.Stderr
+	p.must(cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	pub := p.publisher("p1")
+	p.publish(pub, "a", 0, 1, 2, 3)
+	p.publish(pub, "b", 0, 1, 2, 3)
+	where, _ := p.bridge(nil)
+	c := p.dial(where, 0)
+	p.train(c)
+
+	p.must(cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("it did not stop: %v", err)
+	}
+	p.publish(pub, "c", 0, 1, 2, 3)
+	p.publish(pub, "d", 0, 1, 2, 3)
+	var told time.Time
+	c.OnNotice = func(n feed.Notice) {
+		if n.Code == subjects.GrouperGone && n.Stage == subjects.StageGrouper && told.IsZero() {
+			told = time.Now()
+			p.must(cmd.Process.Signal(syscall.SIGCONT))
+		}
+	}
+	b, _, err := c.Next() // which does not come before the grouper goes on
+	p.must(err)
+	if took := time.Since(told); told.IsZero() || b.Step != 2 || took > 10*time.Second {
+		t.Errorf("step %d came %s after the trainer was told", b.Step, took)
 	}
 }
