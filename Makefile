@@ -68,6 +68,9 @@ chaos-short: ## one run of some faults, in minutes
 bench: dev-venv build ## every performance figure, into out/bench.json
 	scripts/bench/run
 
+fuzz: ## every fuzz target for a while: make fuzz T=2m
+	go run ./scripts/fuzz -t $(or $(T),1m)
+
 docs: ## write the configuration reference anew
 	go run ./scripts/configdoc > docs/configuration.md
 

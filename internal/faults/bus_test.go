@@ -151,6 +151,7 @@ func TestFault_F14_AKilledBusHasEverythingThatItAcknowledged(t *testing.T) {
 // A grouper that stands still, as a machine that swaps makes it: it answers
 // nothing and fails nothing. The trainer hears which stage it is, and goes on with it.
 func TestComplaint_9_AStageThatHangsIsNamed(t *testing.T) {
+	t.Parallel()
 	server := natstest.Loopback(t)
 	p := open(t, server, external(), 0)
 	o := server.RemoteOptions()

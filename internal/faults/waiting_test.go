@@ -37,6 +37,7 @@ func (p *pipeline) stands(c *feed.Client) (codes []subjects.StallCode, end *feed
 // Every producer dies in the middle of a run. The trainer is told within
 // seconds, by a code that it can act on, and the run ends, since its recipe says so.
 func TestComplaint_4_ATrainerWithoutProducersIsToldWithinSeconds(t *testing.T) {
+	t.Parallel()
 	policy := tasks(50)
 	policy.ZeroVariance = grouper.PolicyKeep
 	p := live(t, policy)
@@ -58,6 +59,7 @@ func TestComplaint_4_ATrainerWithoutProducersIsToldWithinSeconds(t *testing.T) {
 // No staleness is allowed, and what comes was sampled by weights of before:
 // everything is dropped, for ever, unless somebody says so.
 func TestComplaint_7_ALivelockOfStaleGroupsHasAName(t *testing.T) {
+	t.Parallel()
 	policy := external()
 	policy.MaxStaleness = new(0)
 	p := live(t, policy)
