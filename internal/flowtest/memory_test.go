@@ -39,6 +39,14 @@ func producerBound(slots, trajectory, held int) int {
 	return fixed + 2*(slots*3*trajectory+max(held, trajectory))
 }
 
+// serverBound is that of the server: what is on its way to readers of bodies and
+// from producers, and what was stored in the last seconds: its file store keeps
+// blocks of 8 MiB in memory for ten seconds after the last look at them.
+func serverBound(readers, stored int, took time.Duration) int {
+	const window, keeps = 16 * mib, 20 * time.Second // twice, since no rate is even
+	return fixed + 2*(readers*follower+window+int(float64(stored)*min(1, keeps.Seconds()/took.Seconds())))
+}
+
 const grouperBound = fixed + 2*headers
 
 // TestMemory_OneHugeBodyAndOneLongTrajectory sends a body of 64 MB and a
@@ -47,7 +55,7 @@ const grouperBound = fixed + 2*headers
 func TestMemory_OneHugeBodyAndOneLongTrajectory(t *testing.T) {
 	for _, payload := range []int32{1 * mib, 8 * mib} {
 		t.Run(fmt.Sprintf("max_payload=%dMiB", payload/mib), func(t *testing.T) {
-			w := newWorld(t, bus.ServerOptions{MaxPayload: payload}, subjects.StreamOptions{})
+			w, server := newWorldApart(t, payload)
 			s := spec{GroupSize: 2, Groups: 1, Steps: 1, Slots: 2, Bucket: longTokens, Rows: 2, Listen: w.address(), CacheBytes: 32 * mib}
 			grouper := w.process(t, order{Role: "grouper", Spec: s})
 			bridge := w.process(t, order{Role: "bridge", Spec: s})
@@ -58,20 +66,23 @@ func TestMemory_OneHugeBodyAndOneLongTrajectory(t *testing.T) {
 			publisher.within(producerBound(1, hugeBody, 16*mib), "a body as text, and encoded")
 			bridge.within(s.bridgeBound(hugeBody), "cache, pulls, ring, one body")
 			grouper.within(grouperBound, "headers")
+			server.within(serverBound(1, hugeBody+longTokens*8, time.Second), "a reader, a producer, all that is stored")
 		})
 	}
 }
 
 // TestMemory_ManyLongTrajectoriesAndASlowTrainer compares a run with one of
 // eight times its trajectories, 3,840 of 100,000 tokens: what the roles take does not
-// grow with their number.
+// grow with their number. Of the server that is not said: what it keeps is a
+// matter of how much comes in ten seconds.
 func TestMemory_ManyLongTrajectoriesAndASlowTrainer(t *testing.T) {
 	const tokens = 100_000
 	peaks := map[string][]int{}
 	for _, steps := range []int{15, 120} {
 		t.Run(fmt.Sprintf("trajectories=%d", 32*steps), func(t *testing.T) {
-			w := newWorld(t, bus.ServerOptions{}, subjects.StreamOptions{})
+			w, server := newWorldApart(t, 8*mib)
 			s := spec{GroupSize: 8, Groups: 4, Steps: steps, Staleness: 4, Slots: 32, Bucket: tokens, Rows: 32, Listen: w.address(), CacheBytes: 32 * mib, Train: 100 * time.Millisecond}
+			began := time.Now()
 			all := []*process{
 				w.process(t, order{Role: "grouper", Spec: s}), w.process(t, order{Role: "bridge", Spec: s}),
 				w.process(t, order{Role: "publisher", Spec: s, Held: 8 * mib, Tokens: tokens}), w.process(t, order{Role: "trainer", Spec: s}),
@@ -81,6 +92,8 @@ func TestMemory_ManyLongTrajectoriesAndASlowTrainer(t *testing.T) {
 			for i, p := range all {
 				peaks[p.Role] = append(peaks[p.Role], p.within(bounds[i], fmt.Sprintf("%d MB of bodies in all", 32*steps*tokens*8/1_000_000)))
 			}
+			took := time.Since(began)
+			server.within(serverBound(1, 32*steps*tokens*8, took), fmt.Sprintf("%d MB in %v", 32*steps*tokens*8/1_000_000, took.Round(time.Second)))
 		})
 	}
 	for role, p := range peaks {

@@ -31,6 +31,8 @@ type order struct {
 	Spec                spec
 	Held, Body, Tokens  int // of the publisher: HeldBytes, bytes of a huge body, tokens of a long one
 	Messages            int // of the follower
+	Store               string
+	MaxPayload          int32 // of the server
 }
 
 const orderEnv = "HEADRACE_FLOWTEST"
@@ -56,6 +58,9 @@ func (o *order) obey() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	log := zerolog.New(os.Stderr)
+	if o.Role == "server" {
+		return o.serve(ctx)
+	}
 	c, err := bus.Connect(ctx, bus.Options{URL: o.URL, User: o.User, Password: o.Password, Log: log})
 	if err != nil {
 		return err
@@ -84,6 +89,19 @@ func (o *order) obey() error {
 		return nil
 	}
 	return err
+}
+
+// serve is a server for the other processes.
+func (o *order) serve(ctx context.Context) error {
+	s, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: o.Store, MaxPayload: o.MaxPayload, Sync: "10m"})
+	if err != nil {
+		return err
+	}
+	defer s.Shutdown()
+	remote := s.RemoteOptions()
+	fmt.Println("serving", remote.URL, remote.User, remote.Password)
+	<-ctx.Done()
+	return nil
 }
 
 // train looks at the batch as a trainer does, for as long as one does.
@@ -129,8 +147,7 @@ type process struct {
 
 func (w *world) process(t *testing.T, o order) *process {
 	t.Helper()
-	opts := w.server.RemoteOptions()
-	o.URL, o.User, o.Password = opts.URL, opts.User, opts.Password
+	o.URL, o.User, o.Password = w.remote.URL, w.remote.User, w.remote.Password
 	text, err := json.Marshal(o)
 	w.must(err)
 	p := &process{T: t, order: o, cmd: exec.Command(os.Args[0]), lines: make(chan string, 1<<16), errs: &lines{}, done: make(chan error, 1)}
@@ -153,6 +170,21 @@ func (w *world) process(t *testing.T, o order) *process {
 	return p
 }
 
+// newWorldApart is a run on a server in a process of its own.
+func newWorldApart(t *testing.T, maxPayload int32) (*world, *process) {
+	t.Helper()
+	w := &world{TB: t}
+	server := w.process(t, order{Role: "server", Store: t.TempDir(), MaxPayload: maxPayload})
+	where := strings.Fields(server.say("serving ", time.Minute))
+	w.remote = bus.Options{URL: where[1], User: where[2], Password: where[3], Log: zerolog.Nop()}
+	var err error
+	w.conn, err = bus.Connect(w.ctx(), w.remote)
+	w.must(err)
+	t.Cleanup(func() { _ = w.conn.Close() })
+	w.create(subjects.StreamOptions{})
+	return w, server
+}
+
 func (p *process) signal(s syscall.Signal) {
 	p.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -160,8 +192,8 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// say waits for a line of its output.
-func (p *process) say(want string, within time.Duration) {
+// say waits for a line of its output, and returns it.
+func (p *process) say(want string, within time.Duration) string {
 	p.Helper()
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -169,13 +201,14 @@ func (p *process) say(want string, within time.Duration) {
 		select {
 		case line, ok := <-p.lines:
 			if strings.HasPrefix(line, want) {
-				return
+				return line
 			}
 			if !ok {
 				p.Fatalf("%s ended before it said %q: %v\n%s", p.Role, want, <-p.done, p.errs)
 			}
 		case <-timer.C:
 			p.Fatalf("%s does not say %q within %v\n%s", p.Role, want, within, p.errs)
+			return ""
 		}
 	}
 }

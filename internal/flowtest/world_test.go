@@ -27,7 +27,8 @@ const (
 // world is a run on a real server.
 type world struct {
 	testing.TB
-	server *bus.Server
+	server *bus.Server // in this process
+	remote bus.Options // from another
 	conn   *bus.Conn
 }
 
@@ -37,10 +38,16 @@ func newWorld(t testing.TB, o bus.ServerOptions, s subjects.StreamOptions) *worl
 		o.Sync = "10m"
 	}
 	w := &world{TB: t, server: natstest.Start(t, o)}
-	w.conn = natstest.Connect(t, w.server)
+	w.conn, w.remote = natstest.Connect(t, w.server), w.server.RemoteOptions()
+	w.create(s)
+	return w
+}
+
+// create makes the run.
+func (w *world) create(s subjects.StreamOptions) {
+	w.Helper()
 	w.must(bus.EnsureStreams(w.ctx(), w.conn, run, s))
 	w.must(bus.PutRun(w.ctx(), w.conn, &subjects.RunRecord{V: 1, Run: run, Schema: subjects.SchemaVersion, Recipe: json.RawMessage("{}")}))
-	return w
 }
 
 // ctx bounds one wait: a hang is a failure.
