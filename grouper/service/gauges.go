@@ -34,13 +34,15 @@ func (g *gauges) blame(a *subjects.Admission, seq uint64) {
 	b.producer, b.seq, b.why = a.Producer, seq, a.Err
 }
 
-// accuse logs what was turned away.
-func (s *session) accuse() {
-	if b := &s.report.blamed; b.messages > 0 {
-		s.cfg.Log.Warn().Int("messages", b.messages).Int("trajectories", b.entries).Str("producer", b.producer).
-			Uint64("seq", b.seq).Err(b.why).Msg("rollouts turned away: revoke a producer that goes on like this")
-		*b = blame{}
+// accuse logs what was turned away, and says so for people.
+func (s *session) accuse() (text string) {
+	b := s.report.blamed
+	if s.report.blamed = (blame{}); b.messages == 0 {
+		return ""
 	}
+	s.cfg.Log.Warn().Int("messages", b.messages).Int("trajectories", b.entries).Str("producer", b.producer).
+		Uint64("seq", b.seq).Err(b.why).Msg("rollouts turned away: revoke a producer that goes on like this")
+	return fmt.Sprintf("; %d messages of producer %s turned away: %v", b.messages, b.producer, b.why)
 }
 
 // note counts and logs an entry that was written.
@@ -59,7 +61,7 @@ func (s *session) note(e *subjects.Entry) {
 
 // publishGauges reports once. Lost reports are not missed.
 func (s *session) publishGauges(now time.Time) {
-	s.accuse()
+	accused := s.accuse()
 	if s.replay != nil {
 		s.dog.busy(now)
 		return
@@ -88,7 +90,7 @@ func (s *session) publishGauges(now time.Time) {
 		text = fmt.Sprintf("tasks: no producer took one for %d s", int(age.Seconds()))
 	}
 	data, err := subjects.EncodeMessage(&subjects.Gauges{V: subjects.SchemaVersion, Role: "grouper", Instance: s.cfg.Writer,
-		At: now.UnixNano(), Values: values, Text: "waiting for " + text})
+		At: now.UnixNano(), Values: values, Text: "waiting for " + text + accused})
 	if err == nil {
 		err = s.cfg.Conn.NC().Publish(s.cfg.Run.TelemetrySubject("grouper", s.cfg.Writer), data)
 	}

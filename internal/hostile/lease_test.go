@@ -172,7 +172,7 @@ func TestLease_HeldForEverEndsWithItsSlot(t *testing.T) {
 // TestLease_HoardedAreReissuedAndHonestPullsServedInTurn has the attacker take
 // whatever it is given, in pulls as large as they may be, and answer nothing.
 func TestLease_HoardedAreReissuedAndHonestPullsServedInTurn(t *testing.T) {
-	w := newWorld(t, func(g *grouper.Config) { g.SlotTimeout = 200 * time.Millisecond })
+	w := newWorld(t, func(g *grouper.Config) { g.SlotTimeout, g.Steps = 500*time.Millisecond, 2 })
 	w.play(func(ctx context.Context, e *enemy, begun chan<- struct{}) error {
 		inbox := e.conn.NC().NewInbox()
 		sub, err := e.conn.NC().SubscribeSync(inbox)

@@ -263,8 +263,8 @@ func (o *outcome) groups() (out []string) {
 // ended wants the run whole.
 func (o *outcome) ended() {
 	o.world.Helper()
-	if o.end != subjects.EndComplete || len(o.batches) != steps {
-		o.world.Errorf("ended %q after %d batches, want %d", o.end, len(o.batches), steps)
+	if want := int(o.world.cfg.Grouper.Steps); o.end != subjects.EndComplete || len(o.batches) != want {
+		o.world.Errorf("ended %q after %d batches, want %d", o.end, len(o.batches), want)
 	}
 }
 
