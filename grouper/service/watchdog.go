@@ -167,7 +167,11 @@ func (d *dog) awaitCancel(ctx context.Context) {
 	reason, err := bus.AwaitRunEnd(ctx, d.cfg.Conn, d.cfg.Run)
 	switch {
 	case err == nil:
-		d.wish(wish{subjects.EndCancelled, "somebody ended it: " + reason})
+		text := "somebody ended it"
+		if reason != subjects.EndCancelled {
+			text += ": " + reason
+		}
+		d.wish(wish{subjects.EndCancelled, text})
 	case ctx.Err() == nil:
 		d.cfg.Log.Debug().Err(err).Msg("the run's record is not watched")
 	}
