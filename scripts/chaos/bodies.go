@@ -115,7 +115,7 @@ func (v *verdict) compare(lines []line, digests, again map[subjects.Step]string)
 		states[step] = state
 	}
 	for _, l := range lines {
-		if (l.Event == "start" || l.Event == "end") && l.State != states[l.Step] {
+		if l.State != "" && l.State != states[l.Step] {
 			v.confuse("%s at step %d: the trainer has not learned just steps 1 to %d", l.Event, l.Step, l.Step)
 		}
 	}

@@ -34,8 +34,7 @@ func (v *verdict) note(count *int, format string, args ...any) {
 
 // check holds the trainer's log, the ledger and the bodies against each other.
 func (w *world) check(ctx context.Context, c *bus.Conn, h *history) (v verdict) {
-	log := trainerLog{path: w.path("trainer.jsonl")}
-	lines, err := log.read()
+	lines, err := w.trainerLog().read()
 	if err != nil {
 		v.Error = fmt.Sprintf("read the trainer's log: %v", err)
 		return v

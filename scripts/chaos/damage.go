@@ -80,7 +80,8 @@ func tearCheckpoint(_ context.Context, w *world) (wound, error) {
 		slices.Reverse(names)
 		for _, name := range names[:min(len(names), 1+w.pickOne(2))] {
 			how := w.one("torn", "flipped")
-			text += fmt.Sprintf("%s %s, ", filepath.Base(name), how)
+			short, _ := filepath.Rel(w.path("checkpoints"), name)
+			text += fmt.Sprintf("%s %s, ", short, how)
 			if err := damage(name, how, w.pickOne); err != nil {
 				return err
 			}

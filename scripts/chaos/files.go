@@ -27,9 +27,12 @@ func (c checkpoint) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkpointFiles are the checkpoints of a folder, oldest first.
+// checkpointFiles are the checkpoints of a folder, oldest first; the Python
+// trainer's are folders, of which this is the largest file.
 func checkpointFiles(dir string) []string {
 	names, _ := filepath.Glob(filepath.Join(dir, "step-*.json"))
+	folders, _ := filepath.Glob(filepath.Join(dir, "step-*", "state.safetensors"))
+	names = append(names, folders...)
 	slices.Sort(names)
 	return names
 }

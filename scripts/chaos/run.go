@@ -75,7 +75,7 @@ func (w *world) play(ctx context.Context, f *fault, r *result) error {
 	if err := w.start(ctx); err != nil {
 		return fmt.Errorf("start the fleet: %w", err)
 	}
-	log := trainerLog{path: w.path("trainer.jsonl")}
+	log := w.trainerLog()
 	if err := log.awaitStep(ctx, w.plan.step); err != nil {
 		return fmt.Errorf("wait for step %d: %w", w.plan.step, err)
 	}
@@ -91,7 +91,7 @@ func (w *world) play(ctx context.Context, f *fault, r *result) error {
 	if hurt.Loses { // it may never end
 		ending, cancel = context.WithTimeout(ctx, 30*time.Second)
 	}
-	err = w.awaitEnd(ending, &log)
+	err = w.awaitEnd(ending, log)
 	cancel()
 	w.stop(false)
 	switch {

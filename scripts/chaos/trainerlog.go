@@ -12,7 +12,17 @@ import (
 )
 
 // trainerLog is what the trainer noted.
-type trainerLog struct{ path string }
+type trainerLog struct {
+	path   string
+	python bool // it is the Python trainer's, in words
+}
+
+func (w *world) trainerLog() *trainerLog {
+	if w.o.python != "" {
+		return &trainerLog{w.path("logs/trainer.log"), true}
+	}
+	return &trainerLog{w.path("trainer.jsonl"), false}
+}
 
 // read is all of it. A last line without its end was never acted upon.
 func (l *trainerLog) read() ([]line, error) {
@@ -22,6 +32,9 @@ func (l *trainerLog) read() ([]line, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if l.python {
+		return fromWords(text), nil
 	}
 	var lines []line
 	for row := range bytes.Lines(text) {

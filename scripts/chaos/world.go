@@ -168,12 +168,18 @@ func (w *world) startRoles() error {
 	}
 	feed := "unix:" + w.path("feed")
 	engine := fmt.Sprintf("http://127.0.0.1:%d", w.port("engine"))
-	return errors.Join(
-		w.headrace("bridge", "bridge", "--listen", feed, "--weights", w.path("weights"), "--checkpoints", w.path("checkpoints"), "--demos", ""),
+	err := errors.Join(
+		w.headrace("bridge", "bridge", "--listen", feed, "--weights", w.path("weights"), "--checkpoints", w.path("checkpoints"),
+			"--demos", "", "--model", w.path("model")),
 		w.headrace("sidecar", "engine", "--name", "engine", "--engine-url", engine),
-		w.self("engine", "engine", job{Port: w.port("engine"), LatencyMS: 8}),
 		w.headrace("produce-a", "produce", "--name", "produce-a"),
 		w.headrace("produce-b", "produce", "--name", "produce-b"),
+	)
+	if w.o.python != "" {
+		return errors.Join(err, w.startPython(feed))
+	}
+	return errors.Join(err,
+		w.self("engine", "engine", job{Port: w.port("engine"), LatencyMS: 8}),
 		w.self("trainer", "trainer", job{Feed: feed, Checkpoints: w.path("checkpoints"), Log: w.path("trainer.jsonl"), StepMS: 80}),
 	)
 }
@@ -260,8 +266,10 @@ grouper:
   slot_retries: 20
   evaluation: {every: %d, tasks: 4}
 bridge: {buckets: [160], rows: 16}
+model: {d_model: 32, layers: 1, heads: 2, d_ff: 64}
 trainer:
   steps: %d
+  micro_batch: 16
   checkpoint_every: 3
   checkpoint_keep: 3
 `, (w.o.steps+1)/2, w.o.steps)
