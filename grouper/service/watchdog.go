@@ -48,8 +48,8 @@ func (s *service) watched(ctx context.Context, fn func(context.Context) error) e
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
 	parts.Go(func() { s.dog.listen(ctx) })
-	parts.Go(func() { s.dog.followEngines(ctx) })
-	parts.Go(func() { s.dog.awaitCancel(ctx) })
+	parts.Go(func() { later(ctx, s.dog.followEngines) })
+	parts.Go(func() { later(ctx, s.dog.awaitCancel) })
 	parts.Go(func() { s.dog.run(ctx, stop) })
 	err := fn(ctx)
 	stop(nil)
@@ -62,6 +62,15 @@ func (s *service) watched(ctx context.Context, fn func(context.Context) error) e
 		return ended
 	}
 	return err
+}
+
+// later leaves the bus to the log that is read first.
+func later(ctx context.Context, fn func(context.Context)) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(lookEvery):
+		fn(ctx)
+	}
 }
 
 // run looks again and again; stop ends the grouper where the ledger cannot say so.
