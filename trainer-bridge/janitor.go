@@ -19,7 +19,7 @@ type Retention struct {
 	// oldest goes once it is 70 % full) or checkpoint (what no kept checkpoint
 	// needs goes at once). Empty means all.
 	Keep string
-	// Steps are the newest steps whose trajectories stay in any case.
+	// Steps are the newest trained steps whose trajectories stay in any case.
 	Steps int
 	// Checkpoints is how many the trainer keeps on disk: it may have to go back to
 	// the oldest of them. 0 means 1.
@@ -60,6 +60,7 @@ type janitor struct {
 	events      chan *bus.Msg
 	seen        uint64 // in WEIGHTS
 	incarnation int
+	committed   subjects.Step
 	saved       []subjects.Step // checkpoints that are on disk, oldest first
 	warned      bool
 }
@@ -125,9 +126,14 @@ func (j *janitor) note(m *bus.Msg) (checkpoint bool) {
 	case j.run.WeightsSubject(subjects.EventResumed):
 		var e subjects.ResumedEvent
 		if subjects.DecodeMessage(m.Data, &e) == nil && e.Incarnation >= j.incarnation {
-			j.incarnation = e.Incarnation
+			j.incarnation, j.committed = e.Incarnation, e.Step
 			j.saved = slices.DeleteFunc(j.saved, func(s subjects.Step) bool { return s >= e.Step })
 			j.save(e.Step)
+		}
+	case j.run.WeightsSubject(subjects.EventCommit):
+		var e subjects.CommitEvent
+		if subjects.DecodeMessage(m.Data, &e) == nil && e.Incarnation == j.incarnation {
+			j.committed = e.Step
 		}
 	case j.run.WeightsSubject(subjects.EventCheckpoint):
 		var e subjects.CheckpointEvent
@@ -197,7 +203,7 @@ func (j *janitor) bound(ctx context.Context, fill float64) (below uint64, step s
 	if err != nil || events.LastSeq > j.seen {
 		return 0, 0, err
 	}
-	last, low, folded := j.manifests.marks()
+	low, folded := j.manifests.marks()
 	step = j.saved[0]
 	if fill >= fillPressed {
 		step = j.saved[len(j.saved)-1]
@@ -209,7 +215,7 @@ func (j *janitor) bound(ctx context.Context, fill float64) (below uint64, step s
 		below = min(below, folded+1)
 	}
 	if j.keep.Steps > 0 {
-		window, err := j.manifests.watermark(ctx, max(1, last-subjects.Step(j.keep.Steps)+1))
+		window, err := j.manifests.watermark(ctx, max(1, j.committed-subjects.Step(j.keep.Steps)+1))
 		if err != nil {
 			return 0, 0, err
 		}
@@ -239,7 +245,7 @@ func (j *janitor) warn(fill float64, purging bool) {
 	case n == 0:
 		what = "no checkpoint has been saved: lower trainer.checkpoint_every, or raise its limit"
 	default:
-		what = fmt.Sprintf("the newest checkpoint is of step %d and all behind it is needed: lower trainer.checkpoint_every, or raise its limit", j.saved[n-1])
+		what = fmt.Sprintf("what lies behind the checkpoints of steps %d to %d is needed: lower trainer.checkpoint_every, or raise its limit", j.saved[0], j.saved[n-1])
 	}
 	j.log.Warn().Int("full_percent", int(100*fill)).Msg("rollouts fills up and nothing of it may go: " + what)
 }

@@ -236,18 +236,18 @@ func (m *manifests) progress() subjects.Step {
 	return m.last
 }
 
-// marks are the highest step, and the ROLLOUTS sequences that groups and a
-// grouper that starts need.
-func (m *manifests) marks() (last subjects.Step, low, folded uint64) {
+// marks are the ROLLOUTS sequences that groups need, and up to which a grouper
+// that starts has all in its state.
+func (m *manifests) marks() (low, folded uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.last, m.low, m.folded
+	return m.low, m.folded
 }
 
 // watermark is the lowest ROLLOUTS sequence that the batch of a step or a later
 // one needs.
 func (m *manifests) watermark(ctx context.Context, step subjects.Step) (uint64, error) {
-	if last, low, _ := m.marks(); step > last {
+	if low, _ := m.marks(); step > m.progress() {
 		return low, nil
 	}
 	b, err := m.await(ctx, step)

@@ -33,6 +33,7 @@ type item struct {
 	fault error  // what the inspector says of its body
 	task  uint64 // digest of what was played
 	used  bool   // in a batch
+	gone  bool   // its body is purged, in part at least
 }
 
 // inspecting bounds the bodies in memory, bytes.

@@ -2,7 +2,9 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -115,12 +117,30 @@ func (f *fold) bundle(b *bundle) {
 	f.report.checked(CheckStreams, 1)
 	f.report.Bytes += int64(b.bytes)
 	f.counters.message(b)
+	f.partly(b)
 	f.account(b)
 	f.bodies(b)
 	f.ledger.bundle(b)
 	b.header, b.admission.Arrivals = nil, nil
 	f.window.add(b)
 	f.tell(b.seq)
+}
+
+// partly deals with a body of which the early parts are purged, and not the last.
+func (f *fold) partly(b *bundle) {
+	var missing *bus.MissingError
+	if !errors.As(b.fault, &missing) || slices.Max(missing.Seqs) >= f.purged(slices.Max(missing.Seqs)+1) {
+		return
+	}
+	b.fault = nil
+	for i := range b.items {
+		b.items[i].gone = true
+	}
+	f.report.unproven(CheckBodies, uint64(len(b.items)), f.purgeText())
+}
+
+func (f *fold) purgeText() string {
+	return fmt.Sprintf("rollouts below %d are purged, says the run's log: their bodies and what was decided on them cannot be looked at again", f.cut.purged)
 }
 
 // account counts what a message brings.
@@ -196,7 +216,7 @@ func (f *fold) missing(s subjects.Stream, from, n uint64) {
 	why := fmt.Sprintf("%s messages %d to %d are missing", s, from, from+n-1)
 	switch {
 	case s == subjects.Rollouts && from+n <= f.purged(from+n):
-		f.report.unproven(CheckBodies, n, fmt.Sprintf("rollouts below %d are purged, says the run's log: their bodies and what was decided on them cannot be looked at again", f.cut.purged))
+		f.report.unproven(CheckBodies, n, f.purgeText())
 	default:
 		text := why
 		if n == 1 {

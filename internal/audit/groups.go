@@ -164,7 +164,7 @@ func (g *groups) members(seq uint64, v *subjects.Verdict) {
 		}
 		slots[m.Slot], addresses[at] = true, true
 		it := g.member(seq, v.Group, m, v.Outcome)
-		if it == nil || it.fault != nil {
+		if it == nil || it.fault != nil || it.gone {
 			continue
 		}
 		if known && it.task != task {

@@ -81,7 +81,8 @@ func TestJanitor_SlowTrainerHoldsProducersBackAndLosesNothing(t *testing.T) {
 }
 
 func TestJanitor_KeepsAllThatItIsToldToKeep(t *testing.T) {
-	w := newWorld(t, bus.ServerOptions{}, 60)
+	w := newWorld(t, bus.ServerOptions{}, 120)
+	w.cfg.MaxStaleness = new(60)
 	w.start(w.produce)
 	w.start(w.group)
 	w.start(w.bridge(trainerbridge.Retention{Keep: trainerbridge.KeepAll}))
