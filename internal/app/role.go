@@ -127,19 +127,30 @@ func Produce(ctx context.Context, j Join, o ProduceOptions) error {
 
 // untilEnd runs a role until it returns, or ends it when the run has ended.
 func (m *member) untilEnd(ctx context.Context, role func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		if reason, err := bus.AwaitRunEnd(ctx, m.conn, m.run); err == nil {
 			m.log.Info().Str("run", string(m.run)).Str("reason", reason).Msg("the run has ended")
-			cancel()
+			end(errRunOver)
 		} else if ctx.Err() == nil {
 			m.log.Warn().Err(err).Msg("the end of the run will not be noticed")
 		}
 	}()
-	defer func() { cancel(); <-watched }()
-	return role(ctx)
+	defer func() { end(nil); <-watched }()
+	return unlessOver(ctx, role(ctx))
+}
+
+// errRunOver is why a role's context ends with its run.
+var errRunOver = errors.New("the run has ended")
+
+// unlessOver is the error of a role, unless it is that the run has ended under it.
+func unlessOver(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errRunOver) {
+		return nil
+	}
+	return err
 }
 
 // Group is a run's grouper until ctx or the run ends. Several may run: one

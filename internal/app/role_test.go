@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -27,7 +29,14 @@ func TestUntilEnd_EndsARoleWithTheRun(t *testing.T) {
 	if err != nil || ctx.Err() != nil {
 		t.Errorf("%v, %v", err, ctx.Err())
 	}
-	want := context.Canceled
+	err = m.untilEnd(ctx, func(role context.Context) error { // it was about to begin
+		<-role.Done()
+		return fmt.Errorf("lease tasks: %w", role.Err())
+	})
+	if err != nil {
+		t.Errorf("%v, want none: the run has ended", err)
+	}
+	want := errors.New("of its own")
 	if err := m.untilEnd(ctx, func(context.Context) error { return want }); err != want { //nolint:errorlint // the very same
 		t.Errorf("%v, want the role's own error", err)
 	}
