@@ -117,6 +117,7 @@ func messages() map[string]any {
 			Metrics: map[string]float64{"loss": -0.125, "kl": 0.001, "entropy": 1.5}, At: 7},
 		"checkpoint": &CheckpointEvent{V: 1, Step: 10, Incarnation: 2, Path: "/runs/a/checkpoints/10", At: 7},
 		"resumed":    &ResumedEvent{V: 1, Step: 10, Incarnation: 3, At: 7},
+		"purged":     &PurgedEvent{V: 1, Below: 4097, Step: 10, Incarnation: 3, Writer: "host-7", At: 7},
 		"ack": &AckEvent{V: 1, Engine: "eng-0", Version: 12, Incarnation: 2, Error: "checksum of model.safetensors differs",
 			PauseSeconds: 0.25, LoadSeconds: 0.5, VerifySeconds: 0.125, ResumeSeconds: 0.0625, At: 7},
 		"gauges": &Gauges{V: 1, Role: "produce", Instance: "p-a1", At: 7,
