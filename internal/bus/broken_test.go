@@ -43,6 +43,20 @@ func TestConn_AsksAgainWhenNoAnswerComes(t *testing.T) {
 	}
 }
 
+func TestSend_LostAckIsNotWaitedForLong(t *testing.T) {
+	s := natstest.Loopback(t)
+	ensureRun(t, natstest.Connect(t, s))
+	proxy := natstest.NewProxy(t, s)
+	c := proxy.Connect(t)
+	subject := run.WeightsSubject(subjects.EventCommit)
+	proxy.LoseAfterNext(subject)
+	begun := time.Now()
+	seq, err := bus.Send(t.Context(), c, subject, "id", nil, []byte("x"))
+	if took := time.Since(begun); err != nil || seq != 1 || took > 12*time.Second {
+		t.Errorf("sequence %d, %v after %s", seq, err, took)
+	}
+}
+
 // An engine goes on serving while the bus is away, so its entry must be there
 // when the bus is back.
 func TestEngines_OutliveTheServer(t *testing.T) {

@@ -105,15 +105,24 @@ func (c *Conn) start(subject string, hdr nats.Header, data []byte, tag uint64, c
 	return id, err
 }
 
-// request sends a request and waits for its answer: answerTimeout, less if ctx
-// ends before. A status of "no responders" is an ErrNoStream.
+const (
+	smallBody    = 64 << 10
+	smallTimeout = 5 * time.Second // what is small is asked again sooner: its answer may be lost with a leader
+)
+
+// request sends a request and waits for its answer: answerTimeout, or
+// smallTimeout for a small one, less if ctx ends before. A status of "no responders" is an ErrNoStream.
 func (c *Conn) request(ctx context.Context, op, subject string, hdr nats.Header, data []byte) (*nats.Msg, error) {
 	ch := make(chan reply, 1)
 	id, err := c.start(subject, hdr, data, 0, ch)
 	if err != nil {
 		return nil, classify(op, subject, err)
 	}
-	timer := time.NewTimer(answerTimeout)
+	limit := answerTimeout
+	if len(data) <= smallBody {
+		limit = smallTimeout
+	}
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case r := <-ch:
