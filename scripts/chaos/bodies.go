@@ -107,8 +107,8 @@ func pull(ctx context.Context, address string, steps int) (map[subjects.Step]str
 // log gives now, and the trainer's last state to have learned each once.
 func (v *verdict) compare(lines []line, digests, again map[subjects.Step]string) {
 	state, states := "", map[subjects.Step]string{}
-	for step := subjects.Step(1); int(step) <= len(digests); step++ {
-		if digests[step] != again[step] {
+	for step := subjects.Step(1); int(step) <= len(again); step++ {
+		if digests[step] != "" && digests[step] != again[step] {
 			v.confuse("step %d was delivered as %s, the log gives %s", step, digests[step], again[step])
 		}
 		state = learn(state, again[step])
