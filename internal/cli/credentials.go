@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -32,9 +33,9 @@ func speaks(id bus.Identity, name string) error {
 	return usageError{fmt.Errorf("--name %s: these are the credentials of %s, who speaks under no other name; leave out --name", name, id)}
 }
 
-// advised adds to a refusal of the server what to do.
+// advised adds to a permission that is missing what to do.
 func advised(err error) error {
-	if errors.Is(err, bus.ErrPermission) {
+	if errors.Is(err, bus.ErrPermission) && strings.Contains(err.Error(), " may not ") {
 		return fmt.Errorf("%w; use the credentials of a role that may (--creds, NATS_CREDS; headrace auth ls lists them)", err)
 	}
 	return err
