@@ -161,6 +161,8 @@ func (c *counters) close(p *producer, l *life) {
 // end closes all lives.
 func (c *counters) end() {
 	for _, name := range slices.Sorted(maps.Keys(c.producers)) {
-		c.close(c.producers[name], c.producers[name].life)
+		if p := c.producers[name]; p.life != nil { // nil: it never counted
+			c.close(p, p.life)
+		}
 	}
 }
