@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -128,8 +127,8 @@ func (f *fold) bundle(b *bundle) {
 
 // partly deals with a body of which the early parts are purged, and not the last.
 func (f *fold) partly(b *bundle) {
-	var missing *bus.MissingError
-	if !errors.As(b.fault, &missing) || slices.Max(missing.Seqs) >= f.purged(slices.Max(missing.Seqs)+1) {
+	parts := b.admission.Parts
+	if !errors.Is(b.fault, bus.ErrNotFound) || len(parts) == 0 || parts[0] >= f.purged(parts[0]+1) {
 		return
 	}
 	b.fault = nil
