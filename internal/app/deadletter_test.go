@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/internal/recipe"
@@ -321,7 +322,10 @@ func TestDropLetters_ARestartedGrouperStillKnowsWhatWasRejected(t *testing.T) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	told := make(chan error, 1)
 	go func() { told <- d.tell(ctx) }()
-	defer func() { cancel(); <-told }()
+	defer func() {
+		cancel()
+		d.must(<-told)
+	}()
 	results, err := RequeueLetters(d.ctx, d.source, testRun, RequeueOptions{LetterFilter: LetterFilter{Numbers: []uint64{sound}}})
 	if err != nil || len(results) != 1 || results[0].Trajectory != "t0/1/1" || results[0].Sequence == 0 {
 		t.Fatalf("%+v, %v", results, err)
@@ -341,6 +345,10 @@ func TestDropLetters_ARestartedGrouperStillKnowsWhatWasRejected(t *testing.T) {
 		}
 		return false
 	})
+	report, err := Audit(d.ctx, d.source, testRun, audit.Options{})
+	if err != nil {
+		t.Errorf("%v: %+v", err, report)
+	}
 }
 
 func TestDropLetters_AFullStreamGivesUpWhatNoOpenGroupNeeds(t *testing.T) {
