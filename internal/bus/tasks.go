@@ -129,13 +129,30 @@ func (l *Lease) tell(what string) error {
 // InProgress extends the lease; call it every LeaseTime/3 at least.
 func (l *Lease) InProgress() error { return l.tell("+WPI") }
 
+const (
+	ackTimeout = 2 * time.Second
+	ackTries   = 2 // that may go unanswered over a live connection
+)
+
 // Ack ends the task: its trajectory is durable. It returns when the server has
-// it. After an error the task may be leased again, which the grouper absorbs.
+// it. After an error the task may be leased again, which the grouper absorbs. A
+// server that was killed may have forgotten the lease and never answers; it is
+// not waited for.
 func (l *Lease) Ack(ctx context.Context) error {
+	silent := 0
 	for r := (retry{}); ; {
-		_, err := l.conn.request(ctx, "acknowledge task", l.reply, nil, []byte("+ACK"))
+		begun := time.Now()
+		err := within(ctx, ackTimeout, func(ctx context.Context) error {
+			_, err := l.conn.request(ctx, "acknowledge task", l.reply, nil, []byte("+ACK"))
+			return err
+		})
 		if err == nil {
 			return nil
+		}
+		if time.Since(begun) >= ackTimeout {
+			if silent++; silent == ackTries {
+				return fmt.Errorf("task %s: %w", l.Task.ID(), err)
+			}
 		}
 		if err := r.again(ctx, l.conn, err); err != nil {
 			return fmt.Errorf("task %s: %w", l.Task.ID(), err)
