@@ -19,6 +19,7 @@ import (
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/dataset"
 	group "github.com/headrace/headrace/grouper/service"
+	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/subjects"
@@ -31,6 +32,7 @@ const (
 	run   = subjects.Run("besieged")
 	steps = 6
 	size  = 4 // of a group, and groups of a batch
+	vocab = 1000
 	limit = 2 * time.Minute
 )
 
@@ -106,7 +108,7 @@ func (w *world) play(attack func(ctx context.Context, e *enemy, begun chan<- str
 	defer stop()
 	w.start(ctx, w.listen)
 	address := make(chan []string, 1)
-	bridge := trainerbridge.Config{Conn: w.conn, Run: run, Listen: []string{"unix:" + filepath.Join(w.TempDir(), "f")}, Vocab: 1000, Inspect: true, Leased: true,
+	bridge := trainerbridge.Config{Conn: w.conn, Run: run, Listen: []string{"unix:" + filepath.Join(w.TempDir(), "f")}, Vocab: vocab, Inspect: true, Leased: true,
 		MaxSegments: 4, Layout: layout.Config{Buckets: []int{64}, Rows: size * size, MaxRows: 4 * size * size}, Instance: "b", Log: zerolog.Nop(),
 		DrainTimeout: time.Second, OnListen: func(a []string) { address <- a }}
 	w.start(ctx, func(ctx context.Context) error { return trainerbridge.Run(ctx, bridge) })
@@ -130,7 +132,29 @@ func (w *world) play(attack func(ctx context.Context, e *enemy, begun chan<- str
 	out.end = w.train(ctx, (<-address)[0])
 	out.batches = w.ledger(ctx)
 	out.leased, out.heap = e.held(), heap()
+	stop()
+	w.ends.Wait()
+	w.audit()
 	return out
+}
+
+// audit derives what was decided once more, from the log alone, whatever the
+// attacker left in it.
+func (w *world) audit() {
+	w.Helper()
+	r, err := audit.Run(w.Context(), w.conn, run, audit.Options{Policy: &audit.Policy{Grouper: w.cfg.Grouper, Supply: grouper.Supply{Train: []uint64{0}}, Vocab: vocab, Key: w.key}})
+	w.must(err)
+	claimed := 0 // by the attacker, that it published
+	for _, d := range r.Discrepancies {
+		if d.Check == audit.CheckProducers && strings.HasPrefix(d.Text, "producer "+mallory) {
+			claimed += d.Count
+			continue
+		}
+		w.Errorf("audit: %+v", d)
+	}
+	if r.Lost != claimed || r.Duplicated+r.Mixed+r.Short+r.Wrong > 0 {
+		w.Errorf("audit: %s", r.Verdict)
+	}
 }
 
 // train takes every batch and commits it; it returns why there are no more.
