@@ -90,7 +90,7 @@ func TestMemory_ManyLongTrajectoriesAndASlowTrainer(t *testing.T) {
 			all[3].say(fmt.Sprintf("step %d rows 32 tokens %d", steps, 32*tokens), 4*time.Minute)
 			bounds := []int{grouperBound, s.bridgeBound(tokens * 8), producerBound(s.Slots, tokens*8, 8*mib), fixed + s.ring()}
 			for i, p := range all {
-				peaks[p.Role] = append(peaks[p.Role], p.within(bounds[i], fmt.Sprintf("%d MB of bodies in all", 32*steps*tokens*8/1_000_000)))
+				peaks[p.role] = append(peaks[p.role], p.within(bounds[i], fmt.Sprintf("%d MB of bodies in all", 32*steps*tokens*8/1_000_000)))
 			}
 			took := time.Since(began)
 			server.within(serverBound(1, 32*steps*tokens*8, took), fmt.Sprintf("%d MB in %v", 32*steps*tokens*8/1_000_000, took.Round(time.Second)))

@@ -138,7 +138,7 @@ func (o *order) follow(ctx context.Context, c *bus.Conn) error {
 // process is a role in a process of its own.
 type process struct {
 	*testing.T
-	order
+	role  string
 	cmd   *exec.Cmd
 	lines chan string // of its output
 	errs  *lines
@@ -150,12 +150,23 @@ func (w *world) process(t *testing.T, o order) *process {
 	o.URL, o.User, o.Password = w.remote.URL, w.remote.User, w.remote.Password
 	text, err := json.Marshal(o)
 	w.must(err)
-	p := &process{T: t, order: o, cmd: exec.Command(os.Args[0]), lines: make(chan string, 1<<16), errs: &lines{}, done: make(chan error, 1)}
-	p.cmd.Env = append(os.Environ(), orderEnv+"="+string(text))
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), orderEnv+"="+string(text))
+	return launch(t, o.Role, cmd)
+}
+
+// launch starts a process that ends with the test.
+func launch(t *testing.T, role string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{T: t, role: role, cmd: cmd, lines: make(chan string, 1<<16), errs: &lines{}, done: make(chan error, 1)}
 	p.cmd.Stderr = p.errs
 	out, err := p.cmd.StdoutPipe()
-	w.must(err)
-	w.must(p.cmd.Start())
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		for s := bufio.NewScanner(out); s.Scan(); {
 			p.lines <- s.Text()
@@ -188,7 +199,7 @@ func newWorldApart(t *testing.T, maxPayload int32) (*world, *process) {
 func (p *process) signal(s syscall.Signal) {
 	p.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
-		p.Fatalf("%s: %v\n%s", p.Role, err, p.errs)
+		p.Fatalf("%s: %v\n%s", p.role, err, p.errs)
 	}
 }
 
@@ -204,10 +215,10 @@ func (p *process) say(want string, within time.Duration) string {
 				return line
 			}
 			if !ok {
-				p.Fatalf("%s ended before it said %q: %v\n%s", p.Role, want, <-p.done, p.errs)
+				p.Fatalf("%s ended before it said %q: %v\n%s", p.role, want, <-p.done, p.errs)
 			}
 		case <-timer.C:
-			p.Fatalf("%s does not say %q within %v\n%s", p.Role, want, within, p.errs)
+			p.Fatalf("%s does not say %q within %v\n%s", p.role, want, within, p.errs)
 			return ""
 		}
 	}
@@ -219,10 +230,10 @@ func (p *process) end(within time.Duration) {
 	select {
 	case err := <-p.done:
 		if err != nil {
-			p.Fatalf("%s: %v\n%s", p.Role, err, p.errs)
+			p.Fatalf("%s: %v\n%s", p.role, err, p.errs)
 		}
 	case <-time.After(within):
-		p.Fatalf("%s is not done within %v\n%s", p.Role, within, p.errs)
+		p.Fatalf("%s is not done within %v\n%s", p.role, within, p.errs)
 	}
 }
 
@@ -253,9 +264,9 @@ func (p *process) peak() int { return p.status("VmHWM") }
 func (p *process) within(bound int, what string) (peak int) {
 	p.Helper()
 	peak = p.peak()
-	p.Logf("%-10s peak %4d MiB, bound %4d MiB: %s", p.Role, peak>>20, bound>>20, what)
+	p.Logf("%-10s peak %4d MiB, bound %4d MiB: %s", p.role, peak>>20, bound>>20, what)
 	if peak > bound {
-		p.Errorf("%s took %d MiB, its bound is %d MiB: %s", p.Role, peak>>20, bound>>20, what)
+		p.Errorf("%s took %d MiB, its bound is %d MiB: %s", p.role, peak>>20, bound>>20, what)
 	}
 	return peak
 }
