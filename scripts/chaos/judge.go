@@ -82,8 +82,8 @@ func (w *world) judgeLoss(ctx context.Context, ended error, hurt wound, r *resul
 }
 
 // words are what roles say when the log is not what it was.
-var words = []string{"lost its end", "gap in the rollouts", "rollouts has a gap", "ErrIncompatible", "is malformed", "malformed trajectory", "checksum",
-	"batch of step", "the ledger of run", "incompatible", "is not readable", "read ledger entry", "differs", "missing"}
+var words = []string{"lost its end", "gap in the rollouts", "incompatible:", "malformed", "checksum", "is not readable", "read ledger entry",
+	"the ledger of run", "out of sequence", "does not follow"}
 
 // word is the first line of a role's log that says so.
 func (w *world) word() string {

@@ -89,7 +89,7 @@ func (w *world) play(ctx context.Context, f *fault, r *result) error {
 	r.Wound = fmt.Sprintf("at step %d: %s", w.plan.step, hurt.Text)
 	ending, cancel := ctx, func() {}
 	if hurt.Loses { // it may never end
-		ending, cancel = context.WithTimeout(ctx, 30*time.Second)
+		ending, cancel = context.WithTimeout(ctx, 15*time.Second)
 	}
 	err = w.awaitEnd(ending, log)
 	cancel()
