@@ -167,7 +167,7 @@ func (g *groups) members(seq uint64, v *subjects.Verdict) {
 		if it == nil || it.fault != nil || it.gone {
 			continue
 		}
-		if known && it.task != task {
+		if known && it.task != task && g.cfg.Source != grouper.SourceExternal {
 			g.add(seq, CheckGroups, Mixed, v.Group, 0, "group %s: trajectory %s played another task than those before it", v.Group, it.entry.ID())
 		}
 		task, known = it.task, true

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -18,6 +19,7 @@ type trainerLog struct {
 	saved       map[subjects.Step]bool // checkpoints reported so far
 	cutSteps    subjects.Step          // batches in the ledger so far
 	beyond      []subjects.Step        // committed steps that the ledger did not have yet
+	last        []byte                 // the commit before, as it came
 	holes       bool
 }
 
@@ -49,6 +51,11 @@ func (t *trainerLog) event(m *bus.Msg) {
 	case t.run.WeightsSubject(subjects.EventResumed):
 		decode(t, m, t.resumed)
 	case t.run.WeightsSubject(subjects.EventCommit):
+		if bytes.Equal(m.Data, t.last) { // sent again after its answer was lost for longer than the bus remembers ids
+			t.report.note(fmt.Sprintf("weights message %d is a second copy of the commit before it", m.Seq))
+			return
+		}
+		t.last = m.Data
 		decode(t, m, t.commit)
 	case t.run.WeightsSubject(subjects.EventCheckpoint):
 		decode(t, m, t.checkpoint)
