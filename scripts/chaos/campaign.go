@@ -87,7 +87,7 @@ func (c *campaign) open() (todo []task, err error) {
 			return nil, err
 		}
 		for i := range results {
-			have[fmt.Sprint(results[i].Fault, results[i].Index)] = true
+			have[results[i].key()] = !c.o.redo || !results[i].bad()
 		}
 	}
 	if c.log, err = os.OpenFile(c.o.logPath(), mode, 0o644); err != nil {
@@ -95,7 +95,7 @@ func (c *campaign) open() (todo []task, err error) {
 	}
 	for index := range c.o.runs {
 		for _, f := range c.o.faults {
-			if !have[fmt.Sprint(f.name, index)] {
+			if !have[(&result{Fault: f.name, Index: index}).key()] {
 				todo = append(todo, task{f, index})
 			}
 		}
@@ -144,6 +144,7 @@ func (o *options) readResults() ([]result, error) {
 	}
 	defer f.Close()
 	var results []result
+	place := map[string]int{}
 	in := bufio.NewScanner(f)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
@@ -151,6 +152,11 @@ func (o *options) readResults() ([]result, error) {
 		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
 			continue // cut by the end of a harness
 		}
+		if i, seen := place[r.key()]; seen {
+			results[i] = r
+			continue
+		}
+		place[r.key()] = len(results)
 		results = append(results, r)
 	}
 	return results, in.Err()

@@ -93,6 +93,7 @@ type options struct {
 	out      string
 	docs     string
 	resume   bool
+	redo     bool
 	short    bool
 	table    bool
 	keep     bool
@@ -114,6 +115,7 @@ func parseFlags(args []string) (*options, error) {
 	f.StringVar(&o.out, "out", "out/chaos.json", "where the table goes as JSON; each run is a line in .runs.jsonl beside it")
 	f.StringVar(&o.docs, "docs", "", "page to write the table into, between its markers")
 	f.BoolVar(&o.resume, "resume", false, "go on with a campaign: runs that have a line already are not run again")
+	f.BoolVar(&o.redo, "redo", false, "with --resume: run those that failed again, after a fix")
 	f.BoolVar(&o.short, "short", false, "a subset for CI, one run each")
 	f.BoolVar(&o.table, "table", false, "only write the table of the runs so far")
 	f.BoolVar(&o.keep, "keep", false, "keep the folders of good runs too")

@@ -31,6 +31,9 @@ func (r *result) bad() bool {
 	return r.Error != "" || r.Lost+r.Duplicated+r.Mixed+r.Wrong > 0 && !r.Reported
 }
 
+// key names the run in its campaign.
+func (r *result) key() string { return fmt.Sprintf("%s#%d", r.Fault, r.Index) }
+
 // seedOf is the seed of one run of the campaign.
 func seedOf(campaign uint64, fault string, index int) uint64 {
 	h := fnv.New64a()
