@@ -120,17 +120,22 @@ const fetchAttempts = 3
 func (b *builder) load(ctx context.Context, m *manifest) error {
 	clear(b.loaded)
 	b.missing, b.places = b.missing[:0], map[uint64][]int{}
+	sizes := map[uint64]int{} // of missing ones, as far as their members tell
 	_ = b.members(m, func(t *subjects.Member, _, _ int) error {
 		if _, asked := b.loaded[t.Seq]; !asked {
 			if b.loaded[t.Seq] = b.bodies.get(t.Seq); b.loaded[t.Seq] == nil {
-				b.missing = append(b.missing, bus.SeqSize{Seq: t.Seq, Size: t.Offset + t.Length})
+				b.missing = append(b.missing, bus.SeqSize{Seq: t.Seq})
 			}
 		}
 		if b.loaded[t.Seq] == nil {
 			b.places[t.Seq] = append(b.places[t.Seq], t.Index)
+			sizes[t.Seq] = max(sizes[t.Seq], t.Offset+t.Length)
 		}
 		return nil
 	})
+	for i := range b.missing {
+		b.missing[i].Size = sizes[b.missing[i].Seq]
+	}
 	for attempt := 1; len(b.missing) > 0; attempt++ {
 		if err := b.read(ctx); err != nil {
 			return b.blame(m, err)
