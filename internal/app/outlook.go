@@ -98,7 +98,7 @@ func (c *revived) find(s *standing, external bool) error {
 func (s *standing) closed(e *subjects.IndexEntry) string {
 	switch {
 	case s.end != "":
-		return fmt.Sprintf("the run has ended (%s): it will not be counted at all", s.end)
+		return fmt.Sprintf("the run has ended (%s): no grouper will take it", s.end)
 	case e.Kind == subjects.Eval && s.rounds[e.Round]:
 		return fmt.Sprintf("the evaluation after step %d is over: it will be counted as late", e.Round)
 	case s.steps[e.Group] > 0:
