@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestComplaint_4_ATrainerWithoutProducersIsToldWithinSeconds(t *testing.T) {
 	if took := time.Since(begun); took > 20*time.Second || end.Reason != subjects.EndNoProducers {
 		t.Errorf("ended with %q after %s", end.Reason, took)
 	}
-	if len(codes) == 0 || codes[len(codes)-1] != subjects.NoProducers {
+	if !slices.Contains(codes, subjects.NoProducers) {
 		t.Errorf("told %v, want no_producers", codes)
 	}
 }
@@ -91,7 +92,7 @@ func TestComplaint_7_ALivelockOfStaleGroupsHasAName(t *testing.T) {
 		}
 	})()
 	codes, end := p.stands(c)
-	if end.Reason != subjects.EndAllStale || len(codes) == 0 || codes[len(codes)-1] != subjects.AllStale {
+	if end.Reason != subjects.EndAllStale || !slices.Contains(codes, subjects.AllStale) {
 		t.Errorf("told %v, then ended with %q", codes, end.Reason)
 	}
 }
