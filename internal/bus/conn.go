@@ -34,6 +34,7 @@ type Conn struct {
 	mu     sync.Mutex
 	up     chan struct{} // closed while connected
 	down   chan struct{} // closed when the present connection breaks
+	back   time.Time     // when it last came back; zero: it never broke
 	guard  map[*guard]struct{}
 	denied map[string]bool // subjects whose denial was logged
 }
@@ -121,7 +122,17 @@ func (c *Conn) connected(nc *nats.Conn) {
 
 func (c *Conn) reconnected(nc *nats.Conn) {
 	c.connected(nc)
+	c.mu.Lock()
+	c.back = time.Now()
+	c.mu.Unlock()
 	c.log.Info().Str("server", nc.ConnectedServerName()).Msg("bus connection is back")
+}
+
+// cameBack reports whether the connection broke and came back within the last d.
+func (c *Conn) cameBack(d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.back.IsZero() && time.Since(c.back) < d
 }
 
 func (c *Conn) disconnected(_ *nats.Conn, err error) {

@@ -131,7 +131,8 @@ func (l *Lease) InProgress() error { return l.tell("+WPI") }
 
 const (
 	ackTimeout = 2 * time.Second
-	ackTries   = 2 // that may go unanswered over a live connection
+	ackTries   = 2                      // that may go unanswered over a live connection
+	ackAgain   = 500 * time.Millisecond // after the connection broke
 )
 
 // Ack ends the task: its trajectory is durable. It returns when the server has
@@ -139,18 +140,21 @@ const (
 // server that was killed may have forgotten the lease and never answers; it is
 // not waited for.
 func (l *Lease) Ack(ctx context.Context) error {
-	silent := 0
+	limit, tries := ackTimeout, ackTries
 	for r := (retry{}); ; {
+		if l.conn.cameBack(LeaseTime) { // most likely without its memory
+			limit, tries = ackAgain, 1
+		}
 		begun := time.Now()
-		err := within(ctx, ackTimeout, func(ctx context.Context) error {
+		err := within(ctx, limit, func(ctx context.Context) error {
 			_, err := l.conn.request(ctx, "acknowledge task", l.reply, nil, []byte("+ACK"))
 			return err
 		})
 		if err == nil {
 			return nil
 		}
-		if time.Since(begun) >= ackTimeout {
-			if silent++; silent == ackTries {
+		if time.Since(begun) >= limit {
+			if tries--; tries == 0 {
 				return fmt.Errorf("task %s: %w", l.Task.ID(), err)
 			}
 		}
