@@ -81,3 +81,29 @@ func TestRun_LiveRunIsAuditedUpToItsHead(t *testing.T) {
 		}
 	}
 }
+
+// TestRun_LettersThatMadeRoomAreNoLoss: the oldest dead letters are purged, as the
+// inspector does when there is no room for new ones.
+func TestRun_LettersThatMadeRoomAreNoLoss(t *testing.T) {
+	w := newWorld(t, natstest.Loopback(t), "room", policy(12))
+	w.cfg.StateBytes = 20_000
+	w.spoil = func(t *subjects.Trajectory) {
+		if n := int(t.Seed)*31 + int(t.Slot)*7; n%11 == 0 && t.Attempt == 0 && len(t.Segments) > 0 {
+			t.Segments[0].Logprobs[3] = 2
+		}
+	}
+	w.play()
+	clean(t, w.audit())
+	state, err := bus.StreamState(t.Context(), w.conn, w.run, subjects.DeadLetter)
+	w.must(err)
+	w.must(bus.Purge(t.Context(), w.conn, w.run, subjects.DeadLetter, state.LastSeq/3))
+	r := w.audit()
+	if !r.OK || !r.Training.Balanced || !r.Evaluation.Balanced || r.Training.Dropped["rejected"] == 0 {
+		t.Errorf("audit: %s %+v; %+v, %+v", r.Verdict, r.Discrepancies, r.Training, r.Evaluation)
+	}
+	for _, c := range r.Checks {
+		if c.Name == audit.CheckLedger && (c.Checked == 0 || c.Unproven == 0) {
+			t.Errorf("ledger: %d checked, %d unproven", c.Checked, c.Unproven)
+		}
+	}
+}

@@ -92,7 +92,7 @@ func (a *auditor) readRollouts(ctx context.Context, out chan<- *bundle) error {
 func (a *auditor) queueRollouts(ctx context.Context, room *semaphore.Weighted, jobs, ordered chan<- *job) error {
 	last := a.cut.rollouts.LastSeq
 	fetch := bus.NewFetcher(a.conn, a.run.StreamName(subjects.Rollouts), bus.FetchConfig{})
-	next, err := a.read(ctx, subjects.Rollouts, last, func(m *bus.Msg) error {
+	next, err := a.read(ctx, subjects.Rollouts, &a.cut.rollouts, func(m *bus.Msg) error {
 		j := &job{msg: m, data: m.Data, done: make(chan struct{}), weight: min(int64(len(m.Data))+1024, inspecting)}
 		if err := room.Acquire(ctx, j.weight); err != nil {
 			return err

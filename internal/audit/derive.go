@@ -50,6 +50,13 @@ func (d *derivation) start() {
 	}
 }
 
+// reject notes a rejection of which the letter is gone.
+func (d *derivation) reject(a subjects.Address) {
+	if d.replayed != nil {
+		d.replayed.Reject(a)
+	}
+}
+
 // suspend stops deciding until the next state of the ledger that rests on
 // nothing missing.
 func (d *derivation) suspend(why string) {

@@ -170,9 +170,15 @@ func (f *fold) bodies(b *bundle) {
 			it.fault = b.fault
 		}
 		again := f.window.came(b.seq, it)
-		if it.fault != nil && it.err == nil && !again && !f.letters.rejected(b.seq, i) {
-			f.suspects = append(f.suspects, suspect{b.seq, it})
+		if it.fault == nil || it.err != nil || again || f.letters.rejected(b.seq, i) {
+			continue
 		}
+		if f.letters.gone > 0 { // its letter may have made room for others
+			f.letters.at[subjects.Address{Seq: b.seq, Index: i}] = true
+			f.ledger.reject(subjects.Address{Seq: b.seq, Index: i})
+			continue
+		}
+		f.suspects = append(f.suspects, suspect{b.seq, it})
 	}
 }
 

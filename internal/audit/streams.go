@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -25,17 +26,21 @@ const (
 	probes = 256
 )
 
-// read hands every message of a stream up to a sequence to fn, in order;
-// Skipped counts those missing before it. It returns the first sequence that
-// was neither handed over nor skipped: to+1, unless the end is missing.
-func (a *auditor) read(ctx context.Context, s subjects.Stream, to uint64, fn func(*bus.Msg) error) (next uint64, err error) {
+// read hands every message of a stream up to the cut to fn, in order; Skipped
+// counts those missing before it. It returns the first sequence that was neither
+// handed over nor skipped: one more than the last, unless the end is missing.
+func (a *auditor) read(ctx context.Context, s subjects.Stream, state *jetstream.StreamState, fn func(*bus.Msg) error) (next uint64, err error) {
 	next = 1
+	to := state.LastSeq
+	if state.Msgs == 0 {
+		return next, nil
+	}
 	hand := func(m *bus.Msg) error {
 		m.Skipped = m.Seq - next
 		next = m.Seq + 1
 		return fn(m)
 	}
-	for at := uint64(1); at <= to; {
+	for at := max(state.FirstSeq, 1); at <= to; {
 		err := a.follow(ctx, a.run.StreamName(s), at, to, hand)
 		if err == nil {
 			return next, nil
@@ -118,7 +123,7 @@ type record struct {
 
 func (a *auditor) readLedger(ctx context.Context, out chan<- record) error {
 	last := a.cut.ledger.LastSeq
-	next, err := a.read(ctx, subjects.Ledger, last, func(m *bus.Msg) error {
+	next, err := a.read(ctx, subjects.Ledger, &a.cut.ledger, func(m *bus.Msg) error {
 		r := record{seq: m.Seq, skipped: m.Skipped, entry: &subjects.Entry{}, raw: m.Data}
 		r.err = subjects.DecodeMessage(m.Data, r.entry)
 		return send(ctx, out, r)
@@ -137,7 +142,7 @@ type event struct {
 
 func (a *auditor) readWeights(ctx context.Context, out chan<- event) error {
 	last := a.cut.weights.LastSeq
-	next, err := a.read(ctx, subjects.Weights, last, func(m *bus.Msg) error { return send(ctx, out, event{m, m.Seq, m.Skipped}) })
+	next, err := a.read(ctx, subjects.Weights, &a.cut.weights, func(m *bus.Msg) error { return send(ctx, out, event{m, m.Seq, m.Skipped}) })
 	if err == nil && next <= last {
 		err = send(ctx, out, event{nil, last + 1, last + 1 - next})
 	}

@@ -201,7 +201,7 @@ func (w *world) train(ctx context.Context) error {
 		}
 		for i := range e.Batches {
 			step := e.Batches[i].Step
-			err := w.event(ctx, subjects.EventCommit, step, &subjects.CommitEvent{V: 1, Step: step, Incarnation: 1})
+			err := w.event(ctx, subjects.EventCommit, step, &subjects.CommitEvent{V: 1, Step: step, Incarnation: 1, At: time.Now().UnixNano()})
 			if err == nil && step%2 == 0 {
 				err = w.event(ctx, subjects.EventCheckpoint, step, &subjects.CheckpointEvent{V: 1, Step: step, Incarnation: 1})
 			}
