@@ -157,7 +157,7 @@ func unlessOver(ctx context.Context, err error) error {
 // decides, the others stand by.
 func Group(ctx context.Context, j Join, writer string) error {
 	return j.with(ctx, "group", func(m *member) error {
-		err := m.group(ctx, writer)
+		err := m.withDesk(ctx, func(ctx context.Context) error { return m.group(ctx, writer) })
 		var ended *group.Ended
 		if errors.As(err, &ended) && m.record.Ended == ended.Reason {
 			m.log.Info().Str("run", string(m.run)).Str("reason", ended.Reason).Msg("the run had ended before: there is nothing to group")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
@@ -147,7 +148,7 @@ func TestProducer_MayDoNothingElse(t *testing.T) {
 	streams = append(streams, subjects.BucketStream(subjects.RunsBucket))
 	before := state(t, admin)
 	for what, list := range map[string][]string{
-		"read": {"CONSUMER.CREATE.%", "CONSUMER.CREATE.%.x", "CONSUMER.CREATE.%.x.>", "CONSUMER.DURABLE.CREATE.%.x", "CONSUMER.MSG.NEXT.%.x",
+		"read": {"CONSUMER.CREATE.%", "CONSUMER.CREATE.%.x", "CONSUMER.CREATE.%.x.>", "CONSUMER.DURABLE.CREATE.%.x", "CONSUMER.MSG.NEXT.%.x", "CONSUMER.MSG.NEXT.%.producers",
 			"CONSUMER.LIST.%", "CONSUMER.NAMES.%"},
 		"purge, delete or update": {"STREAM.PURGE.%", "STREAM.DELETE.%", "STREAM.UPDATE.%", "STREAM.CREATE.%", "STREAM.MSG.DELETE.%", "STREAM.SNAPSHOT.%",
 			"STREAM.RESTORE.%", "STREAM.PEER.REMOVE.%", "STREAM.LEADER.STEPDOWN.%", "CONSUMER.DELETE.%.producers", "CONSUMER.PAUSE.%.producers", "CONSUMER.RESET.%.producers"},
@@ -227,6 +228,11 @@ func TestProducer_AnswersGoNowhereElse(t *testing.T) {
 	must(t, err)
 	must(t, spy.Flush())
 	lease := run.StreamName(subjects.Tasks) + "." + subjects.TaskConsumer
+	ctx, cancel := context.WithCancel(t.Context())
+	desk := make(chan error, 1)
+	grouper := s.Connect(t, "grouper")
+	go func() { desk <- bus.Desk(ctx, grouper, run, zerolog.Nop()) }()
+	defer func() { cancel(); must(t, <-desk) }()
 	before := state(t, admin)
 	for _, target := range []string{
 		run.LedgerSubject(), run.RolloutSubject("p02"), other.RolloutSubject("p01"), run.WeightsSubject(subjects.EventCommit), run.TaskSubject(subjects.Train, "t1", 0, 0),
@@ -235,7 +241,7 @@ func TestProducer_AnswersGoNowhereElse(t *testing.T) {
 		subjects.EdgeAPI + ".STREAM.DELETE.hr_demo_LEDGER", "_INBOX.p02.x", run.TelemetrySubject("produce", "p02"),
 	} {
 		for _, q := range []struct{ subject, data string }{
-			{c.api + "CONSUMER.MSG.NEXT." + lease, `{"batch":1,"no_wait":true}`}, // answers without a body
+			{run.LeaseSubject("p01"), `{"batch":1}`}, // which ends without a body
 			{c.api + "CONSUMER.INFO." + lease, ""},
 			{c.api + "STREAM.INFO." + subjects.BucketStream(subjects.RunsBucket), ""},
 			{c.api + "DIRECT.GET." + subjects.BucketStream(run.EnginesBucket()), `{"seq":1}`},
@@ -245,7 +251,15 @@ func TestProducer_AnswersGoNowhereElse(t *testing.T) {
 			}
 		}
 	}
-	must(t, c.ask(t, c.api+"CONSUMER.INFO."+lease, "")) // all before it was answered
+	must(t, c.ask(t, c.api+"CONSUMER.INFO."+lease, "")) // all before it was answered,
+	answers, err := c.SubscribeSync(c.NewInbox())
+	must(t, err)
+	for answered := false; !answered; { // and by the desk, which first has enough of them
+		must(t, c.publish(t, run.LeaseSubject("p01"), answers.Subject, `{"batch":1}`))
+		_, err := answers.NextMsg(200 * time.Millisecond)
+		answered = err == nil
+		must(t, t.Context().Err())
+	}
 	after := state(t, admin)
 	for name := range before {
 		if before[name] != after[name] {

@@ -51,8 +51,10 @@ func TestRoles_MayDoWhatTheyAreForAndNoMore(t *testing.T) {
 		{"read the own run's record", api("DIRECT.GET." + recordOf(run)), "", everyone},
 		{"read another run's record", api("DIRECT.GET." + recordOf(other)), "", nil},
 		{"read the registry of engines", api("DIRECT.GET." + engines), `{"multi_last":[">"]}`, everyone},
-		{"lease a task", api("CONSUMER.MSG.NEXT.hr_demo_TASKS.producers"), `{"batch":1,"no_wait":true}`, []string{producer}},
-		{"acknowledge a lease", at("$JS.ACK.hr_demo_TASKS.producers.1.1.1.1.0"), "+WPI", []string{producer}},
+		{"lease a task of the queue", api("CONSUMER.MSG.NEXT.hr_demo_TASKS.producers"), `{"batch":1,"no_wait":true}`, []string{grouper}},
+		{"ask the desk for a task as p01", at(run.LeaseSubject("p01")), `{"batch":1}`, []string{producer}},
+		{"ask the desk for a task as p02", at(run.LeaseSubject("p02")), `{"batch":1}`, nil},
+		{"acknowledge a lease", at("$JS.ACK.hr_demo_TASKS.producers.1.1.1.1.0"), "+WPI", []string{producer, grouper}},
 		{"publish a trajectory as p01", at(run.RolloutSubject("p01")), "x", []string{producer}},
 		{"publish a trajectory as p02", at(run.RolloutSubject("p02")), "x", nil},
 		{"write LEDGER", at(run.LedgerSubject()), "x", []string{grouper}},
@@ -76,7 +78,7 @@ func TestRoles_MayDoWhatTheyAreForAndNoMore(t *testing.T) {
 			c := clients[f]
 			subject := op.subject(c)
 			err := c.ask(t, subject, op.data)
-			if op.what == "acknowledge a lease" { // nobody answers that
+			if op.what == "acknowledge a lease" || strings.HasPrefix(op.what, "ask the desk") { // nobody answers that here
 				err = c.publish(t, subject, "", op.data)
 			}
 			if may := f == admin || slices.Contains(op.may, f); may != (err == nil) {
@@ -90,6 +92,7 @@ func TestRoles_MayDoWhatTheyAreForAndNoMore(t *testing.T) {
 	}{
 		{run.InspectedSubject(), []string{grouper}},
 		{run.StallSubject(), []string{grouper, trainer}},
+		{run.LeaseSubject("*"), []string{grouper}},
 		{run.Filter(subjects.Telemetry), []string{grouper, trainer}},
 		{run.Filter(subjects.Rollouts), nil},
 		{other.Filter(subjects.Telemetry), nil},

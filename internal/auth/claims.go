@@ -24,9 +24,9 @@ const (
 	maxSubscriptions = 512
 )
 
-// answersFor is how long many answers to one question may take: a request for
-// tasks waits half as long.
-const answersFor = time.Minute
+// answersFor is how long many answers to one question may take: whoever asks
+// for tasks is told to ask again after a second.
+const answersFor = 30 * time.Second
 
 // exports are what roles with an account of their own may ask of the core, if
 // their imports name it. Answers that are many are of type stream.
@@ -39,7 +39,7 @@ var exports = []struct {
 	{jsAPI + "DIRECT.GET.*", jwt.ResponseTypeStream},
 	{jsAPI + "DIRECT.GET.*.>", jwt.ResponseTypeSingleton},
 	{jsAPI + "CONSUMER.INFO.*." + subjects.TaskConsumer, jwt.ResponseTypeSingleton},
-	{jsAPI + "CONSUMER.MSG.NEXT.*." + subjects.TaskConsumer, jwt.ResponseTypeStream},
+	{subjects.Run("*").LeaseSubject("*"), jwt.ResponseTypeStream},
 	{"$JS.ACK.>", jwt.ResponseTypeSingleton},
 	{subjects.BucketSubject("*", ">"), jwt.ResponseTypeSingleton},
 	{subjects.Run("*").Filter(subjects.Rollouts), jwt.ResponseTypeSingleton},

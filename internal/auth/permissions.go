@@ -70,6 +70,7 @@ func (g *grants) grouper() {
 		anyRun.TelemetrySubject("grouper", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
 	g.sub(anyRun.InspectedSubject(), anyRun.StallSubject(), anyRun.Filter(subjects.Telemetry))
 	g.api("STREAM.PURGE." + anyRun.StreamName(subjects.Tasks)) // of a run that ended
+	g.desk()
 }
 
 func (g *grants) trainer() {
@@ -95,8 +96,16 @@ func (g *grants) engine() {
 func (g *grants) producer() {
 	g.pub(anyRun.RolloutSubject(anyName), anyRun.TelemetrySubject("produce", anyName))
 	g.pub(anyRun.LeaseAcks()...)
-	lease := anyRun.StreamName(subjects.Tasks) + "." + subjects.TaskConsumer
-	g.api("CONSUMER.INFO."+lease, "CONSUMER.MSG.NEXT."+lease)
+	g.pub(anyRun.LeaseSubject(anyName))
+	g.api("CONSUMER.INFO." + anyRun.StreamName(subjects.Tasks) + "." + subjects.TaskConsumer)
+}
+
+// desk is handing out leases to producers, for whom it asks the queue.
+func (g *grants) desk() {
+	g.sub(anyRun.LeaseSubject("*"))
+	g.pub("_R_.>") // where answers to other accounts go
+	g.pub(anyRun.LeaseAcks()...)
+	g.api("CONSUMER.MSG.NEXT." + anyRun.StreamName(subjects.Tasks) + "." + subjects.TaskConsumer)
 }
 
 // leaseKey is reading the secret behind lease tokens: of those who issue tasks

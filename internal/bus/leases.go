@@ -106,7 +106,7 @@ type pulls struct{ open, asked int }
 func (l *Leases) loop(ctx context.Context) {
 	defer close(l.done)
 	defer l.giveBack()
-	timer := time.NewTimer(silence)
+	timer := time.NewTimer(l.silence())
 	defer timer.Stop()
 	ctx, done := l.conn.watchDenied(ctx, func(subject string) bool { return subject == l.requests() })
 	defer done()
@@ -115,7 +115,7 @@ func (l *Leases) loop(ctx context.Context) {
 	failures := 0
 	for {
 		err := l.ask(&p)
-		timer.Reset(silence)
+		timer.Reset(l.silence())
 		select {
 		case m := <-l.in:
 			if err = l.take(ctx, m, &p); err == nil {
@@ -169,12 +169,30 @@ func (l *Leases) ask(p *pulls) error {
 	n = min(n, subjects.MaxLeaseBatch)
 	p.open++
 	p.asked += n
-	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, pullExpiry, pullHeartbeat)
-	return classify("lease tasks of", string(l.run), l.conn.nc.PublishRequest(l.requests(), l.sub.Subject, body))
+	return classify("lease tasks of", string(l.run), l.conn.nc.PublishRequest(l.requests(), l.sub.Subject, pullBody(n)))
+}
+
+// pullBody asks the queue for n tasks; a desk reads the number alone.
+func pullBody(n int) []byte {
+	return fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, pullExpiry, pullHeartbeat)
+}
+
+// atDesk reports whether tasks come from a [Desk], not from the queue.
+func (l *Leases) atDesk() bool { return l.conn.Identity().api != "" }
+
+// silence is how long nothing may come while a request waits.
+func (l *Leases) silence() time.Duration {
+	if l.atDesk() {
+		return deskSilence
+	}
+	return silence
 }
 
 // requests is the subject on which tasks are asked for.
 func (l *Leases) requests() string {
+	if l.atDesk() {
+		return l.run.LeaseSubject(l.conn.Identity().Name)
+	}
 	return l.conn.api + "CONSUMER.MSG.NEXT." + l.stream + "." + subjects.TaskConsumer
 }
 
@@ -182,6 +200,9 @@ func (l *Leases) requests() string {
 func (l *Leases) take(ctx context.Context, m *nats.Msg, p *pulls) error {
 	if code := status(m); code != "" && len(m.Data) == 0 && m.Reply == "" {
 		return l.status(code, m, p)
+	}
+	if l.atDesk() {
+		m.Reply = m.Header.Get(subjects.HeaderLease)
 	}
 	meta, err := m.Metadata()
 	if err != nil {
@@ -251,12 +272,15 @@ func (l *Leases) fail(err error) {
 
 // giveBack returns leases that came for nobody.
 func (l *Leases) giveBack() {
+	if l.atDesk() {
+		_ = l.conn.nc.Publish(l.requests(), pullBody(0))
+	}
 	_ = l.sub.Unsubscribe()
 	for {
 		select {
 		case m := <-l.in:
-			if m.Reply != "" {
-				_ = l.conn.nc.Publish(m.Reply, []byte("-NAK"))
+			if reply := first(m.Reply, m.Header.Get(subjects.HeaderLease)); reply != "" {
+				_ = l.conn.nc.Publish(reply, []byte("-NAK"))
 			}
 		default:
 			return

@@ -92,6 +92,7 @@ func TestRoles_TheirCredentialsAreEnough(t *testing.T) {
 // TestProducer_LivesThroughARestartOfTheServer: what it waits for comes after.
 func TestProducer_LivesThroughARestartOfTheServer(t *testing.T) {
 	s := secure(t)
+	stand(t, s)
 	producer, grouper, engine := s.Connect(t, "producers/p01"), s.Connect(t, "grouper"), s.Connect(t, "engine")
 	leases, err := bus.Tasks(t.Context(), producer, run, zerolog.Nop())
 	if err != nil {
