@@ -16,7 +16,6 @@ import (
 // campaign is all runs of all faults.
 type campaign struct {
 	o       *options
-	results []result
 	log     *os.File
 	mu      sync.Mutex
 	begun   time.Time

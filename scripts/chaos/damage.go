@@ -135,7 +135,8 @@ func fillVolume(ctx context.Context, w *world) (wound, error) {
 	p.mu.Lock()
 	lives, up := p.lives, p.cmd != nil
 	p.mu.Unlock()
-	if err = errors.Join(err, w.volume.free()); err != nil {
+	freed := w.volume.free()
+	if err := errors.Join(err, freed); err != nil {
 		return wound{}, err
 	}
 	back := time.Now()

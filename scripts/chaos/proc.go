@@ -141,16 +141,6 @@ func (p *proc) crash(s syscall.Signal, down time.Duration, meanwhile func() erro
 	return back, errors.Join(failed, err)
 }
 
-// alive reports whether a life is under way, and its pid.
-func (p *proc) alive() (pid int, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return 0, false
-	}
-	return p.cmd.Process.Pid, true
-}
-
 // awaitLife waits for the n-th start.
 func (p *proc) awaitLife(n int) (time.Time, error) {
 	for {

@@ -51,10 +51,11 @@ func train(ctx context.Context, j job) (err error) {
 		return err
 	}
 	defer t.log.Close()
-	fresh := true
-	if t.now, fresh, err = latestCheckpoint(j.Checkpoints); err != nil {
+	last, fresh, err := latestCheckpoint(j.Checkpoints)
+	if err != nil {
 		return err
 	}
+	t.now = last
 	if err := t.dial(ctx, fresh); err != nil {
 		return err
 	}
