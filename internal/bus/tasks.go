@@ -78,11 +78,12 @@ func publishTasksOnce(ctx context.Context, c *Conn, run subjects.Run, tasks []*s
 		}
 		ids[uint64(i)] = id
 	}
-	timer := time.NewTimer(answerTimeout)
+	timer := time.NewTimer(smallTimeout)
 	defer timer.Stop()
 	for len(ids) > 0 {
 		select {
 		case r := <-ch:
+			timer.Reset(smallTimeout)
 			fresh, err := taskAnswer(r)
 			if err != nil {
 				return queued, open, err
