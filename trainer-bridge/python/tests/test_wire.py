@@ -46,8 +46,8 @@ def crc32c(data: bytes) -> int:
 def test_there_are_vectors_of_every_kind() -> None:
     assert BODIES == ["bare", "failed", "fork", "greedy", "plain", "tool"]
     assert MESSAGES == [
-        "ack", "checkpoint", "commit", "end", "entry", "gauges", "holding", "resumed", "stall",
-        "task", "version",
+        "ack", "checkpoint", "commit", "end", "entry", "gauges", "holding", "leased_task", "purged",
+        "resumed", "stall", "task", "version",
     ]  # fmt: skip
 
 
