@@ -109,8 +109,9 @@ func (f *fleet) start(s *stack) (roles []*part, socket string) {
 	}, socket
 }
 
-// train is the trainer: it publishes weights, takes and commits every step.
-func (f *fleet) train(ctx context.Context, socket string) {
+// train is the trainer: it publishes weights, takes and commits every step, and
+// says when it did.
+func (f *fleet) train(ctx context.Context, socket string, did func(subjects.Step)) {
 	f.t.Helper()
 	c := dial(ctx, f.t, socket)
 	f.must(c.Weights(f.weights(0)))
@@ -120,6 +121,7 @@ func (f *fleet) train(ctx context.Context, socket string) {
 			f.t.Fatalf("step %d: %v\n%s", step, err, f.log)
 		}
 		f.must(errors.Join(c.Release(b), c.Commit(feed.Commit{Step: b.Step}), c.Weights(f.weights(step))))
+		did(step)
 	}
 	var end *feed.EndError
 	if _, _, err := c.Next(); !errors.As(err, &end) || end.Reason != "complete" {
@@ -152,7 +154,7 @@ func TestSecure_EveryRolesOwnCodeWorksUnderItsOwnCredentials(t *testing.T) {
 	f := newFleet(ctx, t)
 	s := parts(t)
 	roles, socket := f.start(s)
-	f.train(ctx, socket)
+	f.train(ctx, socket, func(subjects.Step) {})
 	for _, r := range roles { // each hears that the run has ended
 		select {
 		case <-r.done:
@@ -175,6 +177,23 @@ func TestSecure_EveryRolesOwnCodeWorksUnderItsOwnCredentials(t *testing.T) {
 		}
 	}
 	f.keepsSecrets(ctx, log)
+}
+
+// TestSecure_AGrouperThatComesBackGoesOn: with it goes the desk that producers
+// have their tasks from, and comes back.
+func TestSecure_AGrouperThatComesBackGoesOn(t *testing.T) {
+	ctx := limited(t)
+	f := newFleet(ctx, t)
+	s := parts(t)
+	roles, socket := f.start(s)
+	grouper := roles[0]
+	f.train(ctx, socket, func(step subjects.Step) {
+		if step < secureSteps {
+			grouper.cancel()
+			<-grouper.done
+			grouper = s.start("grouper again", func(ctx context.Context) error { return Group(ctx, f.join("grouper"), "g") })
+		}
+	})
 }
 
 // viewerSees: the viewer reads all that the run left.
