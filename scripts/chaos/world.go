@@ -232,15 +232,21 @@ func (w *world) launch(name string, mk func() *exec.Cmd) error {
 	return err
 }
 
-// stop ends the roles, the last started first; NATS too when all is set.
+// stop ends the roles; then NATS too, when all is set.
 func (w *world) stop(all bool) {
-	for i := len(w.order) - 1; i >= 0; i-- {
-		p := w.order[i]
-		if server := p.name == "nats" || len(p.name) == 2; server && !all {
-			continue
+	var servers, others sync.WaitGroup
+	for _, p := range w.order {
+		if server := p.name == "nats" || len(p.name) == 2; !server {
+			others.Go(func() { p.stop(4 * time.Second) })
 		}
-		p.stop(4 * time.Second)
 	}
+	others.Wait()
+	for _, p := range w.order {
+		if all {
+			servers.Go(func() { p.stop(4 * time.Second) })
+		}
+	}
+	servers.Wait()
 	if all && w.proxy != nil {
 		w.proxy.close()
 	}
