@@ -18,8 +18,8 @@ type Retention struct {
 	// (once it is 70 % full the oldest goes, down to 60 %) or checkpoint (everything
 	// goes that none of the kept checkpoints needs, at once).
 	Keep string `yaml:"keep"`
-	// Steps are the newest trained steps whose trajectories stay whatever Keep says, to be
-	// replayed or looked at. They must fit Rollouts, or producers wait for ever. 0: none.
+	// Steps are the newest trained steps whose trajectories stay whatever `keep` says, to be
+	// replayed or looked at. They must fit `rollouts`, or producers wait for ever. 0: none.
 	Steps int `yaml:"steps"`
 }
 
