@@ -63,7 +63,7 @@ func inBucket(ctx context.Context, c *Conn, op, bucket, key string, fn func(cont
 	return guarded(ctx, c, op, bucket+"/"+key, func(ctx context.Context) error {
 		kv, err := c.js.KeyValue(ctx, bucket)
 		if err != nil {
-			return err
+			return noJetStream(op, bucket, err)
 		}
 		return fn(ctx, kv)
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/headrace/headrace/subjects"
@@ -52,7 +53,7 @@ func ensureStream(ctx context.Context, c *Conn, want jetstream.StreamConfig, max
 			old, err = c.js.Stream(ctx, want.Name) // somebody was faster
 		}
 		if err != nil {
-			return err
+			return noJetStream("create stream", want.Name, err)
 		}
 		have := old.CachedInfo().Config
 		if err := compareStream(have, want); err != nil {
@@ -67,12 +68,21 @@ func ensureStream(ctx context.Context, c *Conn, want jetstream.StreamConfig, max
 	})
 }
 
+// noJetStream tells a server without JetStream, whose API nobody answers, from
+// other errors of that API.
+func noJetStream(op, subject string, err error) error {
+	if !errors.Is(err, nats.ErrNoResponders) {
+		return err
+	}
+	return &APIError{Op: op, Subject: subject, Kind: ErrNoJetStream, Description: "nobody answers for it on this server; start it with JetStream (nats-server -js), or give the account JetStream"}
+}
+
 // storageHint says what to do when the server cannot reserve the stream's limit.
 func storageHint(err error, cfg jetstream.StreamConfig) error {
 	err = classify("create stream", cfg.Name, err)
 	var api *APIError
 	if errors.As(err, &api) && errors.Is(api.Kind, ErrDiskFull) {
-		api.Description += fmt.Sprintf("; the stream may hold %d MiB: lower its limit or give the server more storage", cfg.MaxBytes>>20)
+		api.Description += fmt.Sprintf("; the stream may hold %d MiB, which the server sets aside at once: raise max_file_store in its configuration (headrace auth init writes one that does), or lower the recipe's limits", cfg.MaxBytes>>20)
 	}
 	return err
 }
