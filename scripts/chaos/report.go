@@ -69,7 +69,7 @@ func rows(results []result) (out []row) {
 func middle(times []float64) (p50, largest float64) {
 	slices.Sort(times)
 	if n := len(times); n > 0 {
-		return round(times[n/2]), round(times[n-1])
+		return round((times[(n-1)/2] + times[n/2]) / 2), round(times[n-1])
 	}
 	return 0, 0
 }

@@ -19,7 +19,7 @@ func TestRows_SumUpByFault(t *testing.T) {
 		t.Fatalf("%d rows", len(got))
 	}
 	k, b := got[0], got[1]
-	if k.Runs != 3 || k.Lost != 1 || k.Stuck != 1 || k.P50 != 1.5 || k.Max != 1.5 || k.StallMax != 2 || k.Again != 2 {
+	if k.Runs != 3 || k.Lost != 1 || k.Stuck != 1 || k.P50 != 1 || k.Max != 1.5 || k.StallMax != 2 || k.Again != 2 {
 		t.Errorf("kill-nats %+v", k)
 	}
 	if b.Runs != 1 || b.Lost != 0 || b.Mixed != 0 || b.Reported != 1 {

@@ -17,6 +17,7 @@ func newVolume(dir string) (*volume, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+	_ = syscall.Unmount(dir, syscall.MNT_DETACH) // of a harness that was killed
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", volumeBytes)); err != nil {
 		return nil, fmt.Errorf("mount a volume of %d MiB (this fault takes root): %w", volumeBytes>>20, err)
 	}
