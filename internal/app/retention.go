@@ -95,6 +95,9 @@ func (r *RunSize) rate(ctx context.Context, conn *bus.Conn, run subjects.Run, si
 	if time.Since(at) > time.Minute {
 		return nil
 	}
+	if record, err := bus.LookupRun(ctx, conn, run); err != nil || record.Ended != "" {
+		return err
+	}
 	from := first
 	if last > rated {
 		from = max(first, last-rated)
@@ -187,7 +190,7 @@ func Remove(ctx context.Context, s Source, run subjects.Run, o RemoveOptions) (*
 // removeStreams deletes what the bus has of a run, unless somebody plays it. A
 // store that cannot be read goes with its folder.
 func (s Source) removeStreams(ctx context.Context, run subjects.Run, o RemoveOptions, out *Removed) error {
-	conn, done, err := s.open(ctx, run)
+	conn, done, stopped, err := s.openToRemove(ctx, run)
 	if errors.Is(err, bus.ErrStoreLocked) {
 		return fmt.Errorf("%w: a server holds its store: stop that first", ErrLive)
 	}
@@ -195,7 +198,7 @@ func (s Source) removeStreams(ctx context.Context, run subjects.Run, o RemoveOpt
 		return err
 	}
 	defer done()
-	if !o.Force {
+	if !o.Force && !stopped {
 		if who, err := playedBy(ctx, conn, run); err != nil {
 			return err
 		} else if who != "" {
@@ -210,6 +213,19 @@ func (s Source) removeStreams(ctx context.Context, run subjects.Run, o RemoveOpt
 		}
 	}
 	return bus.DeleteRun(ctx, conn, run)
+}
+
+// openToRemove connects to the bus that has a run, and says whether nobody can
+// play it: it lies in a folder whose store no server holds.
+func (s Source) openToRemove(ctx context.Context, run subjects.Run) (conn *bus.Conn, done func(), stopped bool, err error) {
+	dir := runDir(filepath.Join(s.Root, string(run)))
+	if _, missing := os.Stat(dir.store()); !s.Remote && missing == nil {
+		if conn, done, err = openStopped(ctx, dir, bus.Options{Name: "headrace runs rm " + string(run), Log: s.Log}); err == nil {
+			return conn, done, true, nil
+		}
+	}
+	conn, done, err = s.open(ctx, run)
+	return conn, done, false, err
 }
 
 // liveFor is how long after its last report a role counts as there: they report
