@@ -26,7 +26,7 @@ func (c *Core) Rollout(a subjects.Address, at int64, e *subjects.IndexEntry) {
 	}
 	c.needs(&g.lifetime, cmp.Or(c.begins, a.Seq))
 	if g.name == "" {
-		g.name = c.intern(e.Environment)
+		g.name = c.nameOf(g, e)
 	}
 	c.start(g.order, at)
 	if why := c.fill(g, a, e); why != reasonNone {
@@ -34,6 +34,15 @@ func (c *Core) Rollout(a subjects.Address, at int64, e *subjects.IndexEntry) {
 		c.stats.drop(why, 1)
 	}
 	c.check(g)
+}
+
+// nameOf is the name of a group's environment: the mix says it; where there is
+// none, its first trajectory.
+func (c *Core) nameOf(g *group, e *subjects.IndexEntry) string {
+	if !c.external() && len(c.cfg.Environments) > 0 {
+		return c.cfg.Environments[g.env].Name
+	}
+	return c.intern(e.Environment)
 }
 
 // Folded notes that ROLLOUTS is folded up to a sequence.
