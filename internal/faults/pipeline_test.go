@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"path/filepath"
 	"sync"
@@ -180,15 +179,6 @@ func (p *pipeline) train(c *feed.Client) (b *feed.Batch, groups []subjects.Group
 	p.must(c.Release(b))
 	p.must(c.Commit(feed.Commit{Step: b.Step, Tokens: int64(b.Tokens)}))
 	return b, groups
-}
-
-// commit is what the bridge publishes when a trainer committed.
-func (p *pipeline) commit(step subjects.Step) {
-	p.Helper()
-	data, err := subjects.EncodeMessage(&subjects.CommitEvent{V: 1, Step: step, Incarnation: 1})
-	p.must(err)
-	_, err = bus.Send(p.Context(), p.conn, run.WeightsSubject(subjects.EventCommit), fmt.Sprint("commit-", step), nil, data)
-	p.must(err)
 }
 
 // entries are the ledger's so far.

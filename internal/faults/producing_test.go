@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,15 +105,22 @@ func TestComplaint_25_LimitsHoldInTheirUnits(t *testing.T) {
 	t.Run("episodes are episodes", func(t *testing.T) {
 		p := live(t, tasks(3))
 		var calls, most atomic.Int64
-		p.frozenlake(3, func(sglangtest.Request) string {
+		hold := make(chan struct{})
+		first := sync.OnceFunc(func() { time.AfterFunc(200*time.Millisecond, func() { close(hold) }) })
+		p.frozenlake(3, func(q sglangtest.Request) string {
+			if len(q.InputIDs) == 1 {
+				return "4" // the probe
+			}
 			for now, was := calls.Add(1), most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
 			}
-			defer calls.Add(-1)
+			first()
+			<-hold // all that may be under way by now is
+			calls.Add(-1)
 			return "4"
 		})
 		defer p.group()()
 		p.indexes(16)
-		if most.Load() > 3 {
+		if most.Load() != 3 {
 			t.Errorf("%d calls at once of 3 episodes", most.Load())
 		}
 	})

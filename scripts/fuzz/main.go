@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,7 +104,7 @@ func (t target) fuzz(fuzztime string) (n int, err error) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
 		if m := executions.FindStringSubmatch(line); m != nil {
-			fmt.Sscan(m[1], &n)
+			n, _ = strconv.Atoi(m[1])
 			continue
 		}
 		said = append(said, line)
