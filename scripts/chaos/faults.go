@@ -94,7 +94,7 @@ func ownVolume(w *world)   { w.plan.volume = true }
 var faults = []fault{
 	{name: "none", text: "nothing happens", short: true, strike: nothing},
 	{name: "kill-producer", text: "kill -9 one of two producers", strike: kill("produce-a", "produce-b")},
-	{name: "kill-engine", text: "kill -9 the engine: it comes back empty", strike: kill("engine")},
+	{name: "kill-engine", text: "kill -9 the engine: it comes back empty", short: true, strike: kill("engine")},
 	{name: "kill-sidecar", text: "kill -9 the engine's sidecar", strike: kill("sidecar")},
 	{name: "kill-grouper", text: "kill -9 the grouper", short: true, strike: kill("group-a")},
 	{name: "kill-bridge", text: "kill -9 the bridge", short: true, strike: kill("bridge")},
@@ -112,8 +112,8 @@ var faults = []fault{
 	{name: "two-groupers", text: "two groupers all along", plan: twoGroupers, strike: nothing},
 	{name: "two-groupers-kill", text: "two groupers, one is killed -9", plan: twoGroupers, short: true, strike: kill("group-a", "group-b")},
 	{name: "two-groupers-stop", text: "two groupers, one is stopped and continued", plan: twoGroupers, strike: hold("group-a", "group-b")},
-	{name: "nats-restart", text: "NATS is stopped and started on its store", strike: restartNATS},
-	{name: "net-cut", text: "one process's connection to NATS is cut, new ones are refused for a while", plan: oneClient, strike: cutOff},
+	{name: "nats-restart", text: "NATS is stopped and started on its store", short: true, strike: restartNATS},
+	{name: "net-cut", text: "one process's connection to NATS is cut, new ones are refused for a while", short: true, plan: oneClient, strike: cutOff},
 	{name: "net-delay", text: "everything between one process and NATS is late", plan: oneClient, strike: slowDown},
 	{name: "net-half-open", text: "one process's connection is half-open: silence, no end", plan: oneClient, strike: halfOpen},
 	{name: "acks-duplicated", text: "acks of one process come twice", plan: oneClient, strike: meddling("duplicate")},
@@ -125,7 +125,7 @@ var faults = []fault{
 	{name: "weights-replaced", text: "a version's file is replaced before engines load it", strike: spoilWeights("replaced")},
 	{name: "checkpoint-torn", text: "the trainer is killed and its newest checkpoints are torn", short: true, strike: tearCheckpoint},
 	{name: "bit-flip", text: "a bit flips in a block of the store while NATS is down", strike: flipBit},
-	{name: "two-faults", text: "a fault during a fault", plan: twoGroupersOneClient, strike: two},
+	{name: "two-faults", text: "a fault during a fault", short: true, plan: twoGroupersOneClient, strike: two},
 }
 
 func nothing(context.Context, *world) (wound, error) { return wound{Text: "nothing"}, nil }
