@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -87,10 +86,7 @@ func TestRemove_TakesStoppedRunsAndSparesLiveOnes(t *testing.T) {
 	}
 
 	m := newMember(t, smallRun)
-	if err := m.conn.NC().Publish(testRun.TelemetrySubject("grouper", "g1"), gaugesOf(t, "grouper", "g1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.conn.NC().FlushTimeout(time.Second); err != nil {
+	if _, err := bus.Send(t.Context(), m.conn, testRun.TelemetrySubject("grouper", "g1"), "report", nil, gaugesOf(t, "grouper", "g1")); err != nil {
 		t.Fatal(err)
 	}
 	if who, err := playedBy(t.Context(), m.conn, testRun); err != nil || who != "grouper g1" {

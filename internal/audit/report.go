@@ -226,7 +226,7 @@ func (r *Report) finish(began time.Time) *Report {
 	r.OK = n == 0
 	switch {
 	case n > 0:
-		r.Verdict = fmt.Sprintf("%d discrepancies: %d lost, %d duplicated, %d mixed, %d short, %d otherwise wrong", n, r.Lost, r.Duplicated, r.Mixed, r.Short, r.Wrong)
+		r.Verdict = fmt.Sprintf("%d found: %d lost, %d duplicated, %d mixed, %d short, %d otherwise wrong", n, r.Lost, r.Duplicated, r.Mixed, r.Short, r.Wrong)
 	case r.unprovenAll() > 0:
 		r.Verdict = "nothing lost, duplicated or mixed, as far as the log can still tell"
 	default:
