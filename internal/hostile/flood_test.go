@@ -29,8 +29,8 @@ func noise(seed, n int) []byte {
 // What a flood sends at most; heapMost what the process may hold after
 // it, server included, MiB.
 const (
-	floodBytes    = 64 << 20
-	floodMessages = 20000
+	floodBytes    = 24 << 20
+	floodMessages = 6000
 	heapMost      = 256
 )
 

@@ -93,7 +93,7 @@ var answers = map[string]func(ctx context.Context, e *enemy, l *bus.Lease) []*me
 		return []*message{m}
 	},
 	"its result again and again, ever better": func(_ context.Context, e *enemy, l *bus.Lease) (out []*message) {
-		for n := range 500 {
+		for n := range 200 {
 			t := played(l.Task, mallory)
 			t.Reward = float64(n)
 			out = append(out, e.bundle(t))
@@ -101,7 +101,7 @@ var answers = map[string]func(ctx context.Context, e *enemy, l *bus.Lease) []*me
 		return out
 	},
 	"malformed results again and again": func(_ context.Context, e *enemy, l *bus.Lease) (out []*message) {
-		for n := range 500 {
+		for n := range 200 {
 			m := e.bundle(played(l.Task, mallory))
 			m.data[len(m.data)/2] ^= byte(1 + n)
 			out = append(out, m)
@@ -111,7 +111,7 @@ var answers = map[string]func(ctx context.Context, e *enemy, l *bus.Lease) []*me
 	"failures again and again": func(_ context.Context, e *enemy, l *bus.Lease) (out []*message) {
 		t := played(l.Task, mallory)
 		t.Status, t.Reason, t.Reward = subjects.Failed, "so there", 0
-		return slices.Repeat([]*message{e.bundle(t)}, 500)
+		return slices.Repeat([]*message{e.bundle(t)}, 200)
 	},
 	"nothing": func(context.Context, *enemy, *bus.Lease) []*message { return nil },
 }
