@@ -9,7 +9,7 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// ErrDiscrepancies: a check found something.
+// ErrDiscrepancies says that a check found something.
 var ErrDiscrepancies = errors.New("the audit found discrepancies")
 
 // Audit audits a run where it is: on a bus, or in its folder, stopped or live.

@@ -13,7 +13,7 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// ErrLive: what is to be done to a run must not be done while it is played.
+// ErrLive says that what is to be done to a run must not be done while it is played.
 var ErrLive = errors.New("the run is live")
 
 // StreamSize is what one stream of a run takes.

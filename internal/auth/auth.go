@@ -190,6 +190,9 @@ func (a *authority) issue(role Role, name string, run subjects.Run, file string)
 	if !subjects.ValidToken(name) {
 		return fmt.Errorf("name %q: want letters, digits, - and _", name)
 	}
+	if name == subjects.RequeueProducer {
+		return fmt.Errorf("name %q: dead letters that are requeued come under it; choose another", name)
+	}
 	if !role.bound() {
 		run = ""
 	} else if err := run.Validate(); err != nil {

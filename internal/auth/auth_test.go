@@ -212,6 +212,7 @@ func TestAdd_NeedsNoRestart(t *testing.T) {
 	for what, err := range map[string]error{
 		"the same name": second(auth.Add(s.Dir, auth.Producer, "p77", run)),
 		"no name":       second(auth.Add(s.Dir, auth.Producer, "a.b", run)),
+		"a name taken":  second(auth.Add(s.Dir, auth.Producer, subjects.RequeueProducer, run)),
 		"no run":        second(auth.Add(s.Dir, auth.Producer, "p78", "")),
 		"no folder":     second(auth.Add(t.TempDir(), auth.Producer, "p78", run)),
 		"revoke nobody": second(auth.Revoke(s.Dir, "p79")),
