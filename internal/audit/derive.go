@@ -23,7 +23,6 @@ type derivation struct {
 	holes    []span
 	purged   bool // events of the replayed core are missing
 	state    uint64
-	derived  uint64
 }
 
 // span is a hole in ROLLOUTS.

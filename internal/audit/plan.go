@@ -94,7 +94,6 @@ func (p *Policy) key(ctx context.Context, conn *bus.Conn, run subjects.Run) (err
 // cut is the state of the streams that an audit is of.
 type cut struct {
 	at                                    time.Time
-	head                                  *subjects.Entry // nil: the ledger is empty
 	ledger, rollouts, weights, deadletter jetstream.StreamState
 	purged                                uint64 // ROLLOUTS below it was purged on record
 }
