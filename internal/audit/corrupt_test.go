@@ -135,7 +135,7 @@ func TestRun_EveryCorruptionIsReported(t *testing.T) {
 			t.entries(func(e *subjects.Entry) bool {
 				return slices.ContainsFunc(e.Verdicts, func(v subjects.Verdict) bool { return v.Group == group }) && func() bool { e.Verdicts[0].Closed++; return true }()
 			})
-		}, []wants{{audit.CheckLedger, audit.Wrong, "closed is"}}},
+		}, []wants{{audit.CheckLedger, audit.Wrong, "closed is 1"}}},
 		{"a step that is skipped in the ledger", func(t *tape) {
 			t.entries(func(e *subjects.Entry) bool {
 				for i := range e.Batches {

@@ -63,4 +63,8 @@ func firstDifference(path string, want, have reflect.Value) (at, w, h string) {
 	return "", "", ""
 }
 
-func short(v reflect.Value) string { return fmt.Sprintf("%.80v", v.Interface()) }
+// short is a value in a sentence.
+func short(v reflect.Value) string {
+	s := fmt.Sprint(v.Interface())
+	return s[:min(len(s), 80)]
+}
