@@ -24,7 +24,7 @@ type history struct {
 	entries []subjects.Entry
 	stored  map[uint64]time.Time // ROLLOUTS messages
 	acks    []subjects.AckEvent
-	gaps    []string // messages that streams have lost
+	gaps    []string // messages that streams have lost, or changed
 }
 
 // readHistory reads ROLLOUTS, LEDGER and WEIGHTS from end to end.
@@ -60,7 +60,7 @@ func (h *history) read(ctx context.Context, c *bus.Conn, s subjects.Stream, note
 	err = bus.Follow(ctx, c, runName.StreamName(s), "", state.FirstSeq, func(m *bus.Msg) error {
 		count++
 		if err := note(m); err != nil {
-			return fmt.Errorf("message %d: %w", m.Seq, err)
+			h.gaps = append(h.gaps, fmt.Sprintf("%s has a message %d that cannot be read: %v", s, m.Seq, err))
 		}
 		if m.Pending == 0 {
 			return errRead
