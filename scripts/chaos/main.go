@@ -103,6 +103,8 @@ type options struct {
 	python   string
 }
 
+const wholeTable = "out/chaos.json"
+
 func parseFlags(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
@@ -112,7 +114,7 @@ func parseFlags(args []string) (*options, error) {
 	f.IntVar(&o.parallel, "parallel", 1, "runs at once; they share the machine, and recovery times suffer")
 	f.StringVar(&o.dir, "dir", filepath.Join(os.TempDir(), "headrace-chaos"), "folder for the runs; those that fail stay there")
 	f.StringVar(&o.binary, "binary", "bin/headrace", "the program under test")
-	f.StringVar(&o.out, "out", "out/chaos.json", "where the table goes as JSON; each run is a line in .runs.jsonl beside it")
+	f.StringVar(&o.out, "out", wholeTable, "where the table goes as JSON; each run is a line in .runs.jsonl beside it; of some faults alone out/chaos-part.json")
 	f.StringVar(&o.docs, "docs", "", "page to write the table into, between its markers")
 	f.BoolVar(&o.resume, "resume", false, "go on with a campaign: runs that have a line already are not run again")
 	f.BoolVar(&o.redo, "redo", false, "with --resume: run those that failed again, after a fix")
@@ -139,6 +141,12 @@ func parseFlags(args []string) (*options, error) {
 	}
 	if o.short {
 		o.runs = 1
+	}
+	if *names != "" && !o.resume { // some faults are not the table
+		o.docs = ""
+		if o.out == wholeTable {
+			o.out = "out/chaos-part.json"
+		}
 	}
 	return o, o.pick(*names)
 }
