@@ -6,6 +6,7 @@ import "github.com/headrace/headrace/subjects"
 // address, and how much it refused. It returns how many entries could not be read.
 // Whoever folds the log does it through here, and so counts the same.
 func (c *Core) Arrive(seq uint64, at int64, a *subjects.Admission) (unreadable int) {
+	at = c.moment(at)
 	c.giveUpEarly(at)
 	if a.Early && a.Err == nil {
 		c.arriveEarly(seq, at, a.Producer)

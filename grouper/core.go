@@ -24,6 +24,7 @@ type Core struct {
 	// How far the logs are folded.
 	rollouts, weights, inspected uint64
 	now                          int64 // of the newest decision
+	latest                       int64 // moment of the newest event
 
 	trainer trainer
 

@@ -31,6 +31,7 @@ func (c *Core) Decide(now int64) *subjects.Entry {
 		return nil
 	}
 	c.now = now
+	c.setClocks()
 	c.seal(e)
 	return e
 }
@@ -124,6 +125,7 @@ func (c *Core) Apply(e *subjects.Entry, seq uint64) error {
 		c.applyIssue(&e.Issued[i], e.At)
 	}
 	c.applyEnd(e.End)
+	c.setClocks()
 	c.since += items(e)
 	c.Appended(e, seq)
 	return nil

@@ -15,6 +15,7 @@ import (
 // after the bundle's last.
 func (c *Core) Rollout(a subjects.Address, at int64, e *subjects.IndexEntry) {
 	c.unsaved += int64(e.Length)
+	at = c.moment(at)
 	if e.Kind == subjects.Eval {
 		c.evalArrival(a, at, e)
 		return

@@ -106,7 +106,7 @@ func (w *world) command(line string) {
 		n, _ := strconv.ParseInt(f[i], 10, 64)
 		return n
 	}
-	n, inc, at := arg(1), int(arg(2)), w.now
+	n, inc, at := arg(1), int(arg(2)), w.now+w.skew
 	switch f[0] {
 	case "start", "view":
 		if f[0] == "view" {
@@ -146,6 +146,12 @@ func (w *world) command(line string) {
 			w.t.Fatal(err)
 		}
 		w.now += int64(d)
+	case "skew":
+		d, err := time.ParseDuration(f[1])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.skew = int64(d)
 	case "finish":
 		w.core.Finish(f[1], strings.Join(f[2:], " "))
 	case "crash":

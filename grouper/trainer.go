@@ -21,7 +21,7 @@ func newTrainer() trainer {
 func (c *Core) Commit(seq uint64, at int64, e *subjects.CommitEvent) {
 	c.weights = seq
 	if t := &c.trainer; e.Incarnation >= t.incarnation {
-		t.incarnation, t.committed, t.commitAt = e.Incarnation, e.Step, at
+		t.incarnation, t.committed, t.commitAt = e.Incarnation, e.Step, c.moment(at)
 	}
 }
 
@@ -33,7 +33,7 @@ func (c *Core) Resumed(seq uint64, at int64, e *subjects.ResumedEvent) {
 	if e.Incarnation < t.incarnation {
 		return
 	}
-	t.incarnation, t.committed, t.commitAt = e.Incarnation, e.Step, at
+	t.incarnation, t.committed, t.commitAt = e.Incarnation, e.Step, c.moment(at)
 	t.announced = min(t.announced, subjects.PolicyVersion(e.Step))
 	t.served = min(t.served, t.announced)
 }

@@ -26,6 +26,7 @@ type world struct {
 	supply   Supply
 	core     *Core
 	now      int64
+	skew     int64 // how far the server\'s clock is ahead
 	rollouts []message
 	weights  []event
 	rejected []subjects.Address
@@ -45,7 +46,7 @@ func newWorld(t testing.TB, cfg Config, supply Supply) *world {
 }
 
 func (w *world) publish(entries ...subjects.IndexEntry) {
-	w.rollouts = append(w.rollouts, message{w.now, entries})
+	w.rollouts = append(w.rollouts, message{w.now + w.skew, entries})
 	w.fold(w.core, len(w.rollouts))
 }
 
