@@ -152,10 +152,10 @@ func (h *history) stall(w wound) float64 {
 }
 
 // since is the time from the end of the fault to a moment of the server's clock;
-// false: it was before.
+// false: it was before, by a clock that was an hour ahead of the later one, perhaps.
 func since(w wound, at time.Time) (time.Duration, bool) {
 	took := at.Add(-w.Shift).Sub(w.Back)
-	return took, took >= 0 && took < w.Shift.Abs()/2+30*time.Minute
+	return took, took >= 0 && took < 30*time.Minute
 }
 
 // playedAfter are the steps whose trajectories were all played after the fault.
