@@ -1,0 +1,78 @@
+package export
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/headrace/headrace/subjects"
+)
+
+func TestJSONL_ComesBackByteForByte(t *testing.T) {
+	c := world(t)
+	want, n := exported(t, c, origin, Filter{})
+	if n != (Counts{Trajectories: 8}) || strings.Count(want, "\n") != 9 {
+		t.Fatalf("%+v of\n%s", n, want)
+	}
+	var i *Importer
+	err := ReadJSONL(strings.NewReader(want), func(h *Header, line []byte) error {
+		if h.Run != origin {
+			t.Errorf("header %+v", h)
+		}
+		makeRun(t, c, copied, line)
+		i = NewImporter(t.Context(), c, copied)
+		return nil
+	}, func(r *Record) error { return i.Write(r) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count, err := i.Finish(40); count != 8 || err != nil {
+		t.Fatal(count, err)
+	}
+	have, _ := exported(t, c, copied, Filter{})
+	if have != want {
+		t.Errorf("exported\n%s\nafter an import\n%s", want, have)
+	}
+	again, _ := exported(t, c, origin, Filter{})
+	if again != want {
+		t.Error("the origin changed")
+	}
+}
+
+func TestRead_Filters(t *testing.T) {
+	c := world(t)
+	for _, k := range []struct {
+		name string
+		f    Filter
+		want uint64
+	}{
+		{"step", Filter{Steps: []Steps{{1, 1}}}, 3},
+		{"steps, with an evaluation's", Filter{Steps: []Steps{{1, 2}}}, 4},
+		{"group", Filter{Groups: []subjects.GroupID{"t2", "t3"}}, 3},
+		{"producer", Filter{Producers: []string{"p-b2"}}, 1},
+		{"environment", Filter{Environments: []string{"none"}}, 0},
+		{"kind", Filter{Kinds: []subjects.Kind{subjects.Eval}}, 1},
+		{"status", Filter{Statuses: []subjects.Status{subjects.Failed, subjects.Truncated}}, 2},
+		{"two at once", Filter{Groups: []subjects.GroupID{"t1"}, Statuses: []subjects.Status{subjects.Succeeded}}, 2},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			if _, n := exported(t, c, origin, k.f); n.Trajectories != k.want || n.Filtered != 8-k.want {
+				t.Errorf("%+v, want %d", n, k.want)
+			}
+		})
+	}
+}
+
+func TestReadJSONL_SaysWhatIsWrong(t *testing.T) {
+	head := `{"headrace_export":1,"run":"r"}` + "\n"
+	for _, k := range []struct{ text, want string }{
+		{"hello\n", "not an export of Headrace"},
+		{`{"id":"x"}`, "not an export of Headrace"},
+		{`{"headrace_export":2}`, "use a newer headrace"},
+		{head + "{\n", "line 2"},
+	} {
+		err := ReadJSONL(strings.NewReader(k.text), func(*Header, []byte) error { return nil }, func(*Record) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), k.want) {
+			t.Errorf("%q: %v, want %q", k.text, err, k.want)
+		}
+	}
+}
