@@ -20,12 +20,14 @@ type layer struct {
 // import its own layer's folder below it unless another layer says otherwise.
 var layers = []layer{
 	{"cmd", []string{"internal/cli"}},
-	{"internal/cli", []string{"internal/app", "internal/audit", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
-	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/audit", "internal/recipe", "internal/bus", "subjects"}},
+	{"internal/cli", []string{"internal/app", "internal/audit", "internal/regroup", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
+	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/audit", "internal/regroup", "internal/recipe", "internal/bus", "subjects"}},
 	{"internal/recipe", []string{"subjects", "envs", "grouper", "grouper/dataset", "producers/agents", "trainer-bridge/layout"}},
 	{"internal/audit", []string{"grouper", "internal/recipe", "producers/tokenizer", "envs", "internal/bus", "subjects"}},
+	{"internal/regroup", []string{"internal/audit", "internal/recipe", "grouper", "internal/bus", "subjects"}},
 	{"internal/bus", []string{"subjects"}},
 	{"internal/auth", []string{"subjects"}},
+	{"internal/spans", []string{"internal/bus", "subjects"}},
 	{"internal/natstest", []string{"internal/bus", "subjects"}},
 	{"internal/archtest", nil},
 	{"subjects", nil},
