@@ -20,6 +20,7 @@ type closed struct {
 	outcome        subjects.Outcome
 	opened, closed int64
 	unused         int
+	members        int
 }
 
 // member is a trajectory that a group closed with.
@@ -46,7 +47,7 @@ func readFates(ctx context.Context, c *bus.Conn, run subjects.Run) (*fates, erro
 func (f *fates) entry(e *subjects.Entry) {
 	for i := range e.Verdicts {
 		v := &e.Verdicts[i]
-		f.groups[v.Group] = &closed{v.Outcome, v.Opened, v.Closed, v.Unused}
+		f.groups[v.Group] = &closed{v.Outcome, v.Opened, v.Closed, v.Unused, len(v.Members)}
 		for k := range v.Members {
 			m := &v.Members[k]
 			f.members[subjects.Address{Seq: m.Seq, Index: m.Index}] = member{masked: m.Masked}
@@ -69,7 +70,7 @@ func (f *fates) of(g subjects.GroupID, at subjects.Address) *Fate {
 	}
 	m, is := f.members[at]
 	return &Fate{Outcome: v.outcome, Opened: v.opened, Closed: v.closed, Unused: v.unused,
-		Member: is, Masked: m.masked, Step: m.step, Advantage: m.advantage}
+		Member: is, Masked: m.masked, Step: m.step, Advantage: m.advantage, members: v.members}
 }
 
 var errEnough = errors.New("enough")

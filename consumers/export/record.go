@@ -86,6 +86,8 @@ type Fate struct {
 	// Step is the batch it is in, 0 none, and Advantage its advantage there.
 	Step      subjects.Step `json:"step"`
 	Advantage float64       `json:"advantage"`
+
+	members int // that the group closed with
 }
 
 // newRecord is a trajectory as a record.

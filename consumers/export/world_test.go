@@ -98,6 +98,9 @@ func world(t testing.TB) *bus.Conn {
 	flat := Fate{Outcome: subjects.ZeroVariance, Opened: 11, Closed: 21, Member: true}
 	for slot, tr := range []*subjects.Trajectory{played("t1", 0, 1), forked("t1", 1, 0.25), played("t1", 2, -1.0/3)} {
 		f := kept
+		if slot == 2 {
+			tr.Messages[2].Content = "Answer: 8 «falsch»"
+		}
 		f.Advantage, f.Masked = 1.0/3-float64(slot), slot == 2
 		put(tr, &f)
 		if slot == 0 {
