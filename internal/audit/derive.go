@@ -96,10 +96,12 @@ func (d *derivation) bundle(b *bundle) {
 
 // event notes an event of WEIGHTS.
 func (d *derivation) event(m *bus.Msg) {
-	d.cores(func(c *grouper.Core) { noteEvent(c, d.run, m) })
+	d.cores(func(c *grouper.Core) { NoteEvent(c, d.run, m) })
 }
 
-func noteEvent(c *grouper.Core, run subjects.Run, m *bus.Msg) {
+// NoteEvent notes an event of WEIGHTS in a core. One that cannot be read changes
+// nothing but the mark.
+func NoteEvent(c *grouper.Core, run subjects.Run, m *bus.Msg) {
 	at := m.Time.UnixNano()
 	switch m.Subject {
 	case run.WeightsSubject(subjects.EventCommit):

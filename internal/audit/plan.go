@@ -17,8 +17,8 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// policyOf reads the run's policy from its record.
-func policyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, error) {
+// PolicyOf reads the run's policy from its record.
+func PolicyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, error) {
 	record, err := bus.LookupRun(ctx, conn, run)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, fmt.Errorf("no run %s on this bus: `headrace runs` lists what there is", run)

@@ -94,3 +94,28 @@ func TestReplay_RefusesWhatIsUnclear(t *testing.T) {
 	run(t, exitFailed, "replay", "lake", "--dir", root, "--step", "7")
 	run(t, exitFailed, "tail", "gone", "--dir", root)
 }
+
+func TestRegroup_OfAForgedLedgerExitsWithFour(t *testing.T) {
+	p := newPlace(t)
+	root := p.recorded(t)
+	out, errs := run(t, exitCheck, "regroup", "lake", "--dir", root)
+	if !strings.Contains(out, "0 of 1 ledger entries come out byte for byte") || !strings.Contains(errs, "headrace audit lake") {
+		t.Errorf("says %s%s", out, errs)
+	}
+	policy := filepath.Join(p.dir, "p.yaml")
+	p.write(t, policy, "group_size: 2\n")
+	if out, _ = run(t, exitOK, "regroup", "lake", "--dir", root, "--policy", policy); !strings.Contains(out, "batches differ from step 1 on") {
+		t.Errorf("says %s", out)
+	}
+	p.write(t, policy, "group_sice: 2\n")
+	run(t, exitUsage, "regroup", "lake", "--dir", root, "--policy", policy)
+}
+
+func TestDiff_OfARunWithItself(t *testing.T) {
+	p := newPlace(t)
+	root := p.recorded(t)
+	if out, _ := run(t, exitOK, "diff", "lake", "lake", "--dir", root); !strings.Contains(out, "all batches are the same") {
+		t.Errorf("says %s", out)
+	}
+	run(t, exitFailed, "diff", "lake", "gone", "--dir", root)
+}
