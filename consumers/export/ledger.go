@@ -68,7 +68,7 @@ const perEntry = 64
 func (l *ledger) write(ctx context.Context, c *bus.Conn, run subjects.Run, now int64) error {
 	var seq uint64
 	put := func(e *subjects.Entry) (err error) {
-		e.At, e.Writer, e.Rollouts = now, ImportProducer, l.last
+		e.At, e.Writer, e.Rollouts, e.Low = now, ImportProducer, l.last, 1
 		data, err := subjects.EncodeMessage(e)
 		if err == nil {
 			seq, err = bus.Append(ctx, c, run.LedgerSubject(), nil, data, seq)

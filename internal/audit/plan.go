@@ -35,6 +35,9 @@ func PolicyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, e
 	if err := p.vocabulary(r, record.Tokenizer); err != nil {
 		return nil, err
 	}
+	if len(record.Origin) > 0 {
+		p.Unknown = "decisions are not derived again: the run was imported, its ledger is what the file says"
+	}
 	return p, p.key(ctx, conn, run)
 }
 
