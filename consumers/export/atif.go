@@ -75,7 +75,8 @@ type atifTotal struct {
 // record, so that nothing is lost.
 type atifExtra struct {
 	Headrace *Record `json:"headrace,omitempty"`
-	Run      string  `json:"headrace_run,omitempty"`
+	// Header is on the first trajectory of a file.
+	Header *Header `json:"headrace_header,omitempty"`
 }
 
 // atifText is text; of content in parts the texts.
@@ -83,15 +84,17 @@ type atifText string
 
 type atif struct {
 	lines
-	head *Header
+	run  string
+	head *Header // until it is written
 }
 
-func newATIF(w io.Writer, h *Header) Writer { return atif{newLines(w), h} }
+func newATIF(w io.Writer, h *Header) Writer { return &atif{newLines(w), string(h.Run), h} }
 
-func (a atif) Write(r *Record, _ subjects.Address) error {
-	t := atifTrajectory{Schema: atifSchema, Session: string(a.head.Run), Trajectory: r.ID,
+func (a *atif) Write(r *Record, _ subjects.Address) error {
+	t := atifTrajectory{Schema: atifSchema, Session: a.run, Trajectory: r.ID,
 		Agent: atifAgent{Name: "headrace", Version: strconv.Itoa(Version), Model: r.Tokenizer},
-		Final: &atifTotal{}, Extra: &atifExtra{Headrace: r, Run: string(a.head.Run)}}
+		Final: &atifTotal{}, Extra: &atifExtra{Headrace: r, Header: a.head}}
+	a.head = nil
 	b := atifBuilder{record: r, out: &t}
 	for _, m := range conversation(r.Messages) {
 		b.message(&m)
@@ -103,7 +106,7 @@ func (a atif) Write(r *Record, _ subjects.Address) error {
 	return a.enc.Encode(&t)
 }
 
-func (atif) Close() error { return nil }
+func (*atif) Close() error { return nil }
 
 // atifBuilder makes the steps of a trajectory. The i-th word of the model is
 // that of the i-th turn.

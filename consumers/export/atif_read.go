@@ -57,14 +57,20 @@ func ReadATIF(r io.Reader, head func(h *Header, line []byte) error, fn func(*Rec
 	}
 }
 
-// atifHead makes up the header that the format has no place for.
+// noRecipe is the recipe of a run that none is known of.
+const noRecipe = "{}"
+
+// atifHead is the header in the extra of the first trajectory, or makes one up.
 func atifHead(t *atifTrajectory, head func(*Header, []byte) error) error {
-	h := &Header{Version: Version, Run: subjects.Run(t.Session), Recipe: json.RawMessage("{}")}
-	if t.Extra != nil && t.Extra.Headrace != nil {
-		h.Run, h.Tokenizer = subjects.Run(t.Extra.Run), t.Extra.Headrace.Tokenizer
+	h := &Header{Version: Version, Run: subjects.Run(t.Session), Recipe: json.RawMessage(noRecipe)}
+	if t.Extra != nil && t.Extra.Header != nil {
+		h = t.Extra.Header
 	}
 	line, err := json.Marshal(h)
 	if err != nil {
+		return err
+	}
+	if err := readHeader(line, h); err != nil {
 		return err
 	}
 	return head(h, line)

@@ -35,6 +35,8 @@ type Policy struct {
 	// Unknown says why decisions cannot be derived again, if they cannot: a
 	// dataset that is not on this machine, a key that may not be read.
 	Unknown string
+	// Imported: the ledger is what a file says, and not what followed from this log.
+	Imported bool
 }
 
 // Options configure [Run]; the zero value is good.

@@ -43,8 +43,12 @@ func (d *derivation) start() {
 	if d.letters.gone > 0 {
 		d.suspend(fmt.Sprintf("dead letters up to %d are gone: what they rejected is not known", d.letters.goneTo))
 	}
-	if d.o.Policy.Unknown != "" {
-		d.suspend(d.o.Policy.Unknown)
+	why := d.o.Policy.Unknown
+	if d.o.Policy.Imported {
+		why = "decisions are not derived again: the run was imported, its ledger is what the file says"
+	}
+	if why != "" {
+		d.suspend(why)
 		d.from = ^uint64(0)
 	}
 }

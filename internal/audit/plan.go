@@ -26,6 +26,9 @@ func PolicyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, e
 	if err != nil {
 		return nil, err
 	}
+	if string(record.Recipe) == "{}" {
+		return nil, fmt.Errorf("run %s was imported without a recipe: there is nothing to audit it by", run)
+	}
 	r, err := recipe.Parse("run "+string(run), record.Recipe)
 	if err != nil {
 		return nil, fmt.Errorf("the recipe of run %s is not one this build can read; it was made by %s: %w", run, record.Version, err)
@@ -35,9 +38,7 @@ func PolicyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, e
 	if err := p.vocabulary(r, record.Tokenizer); err != nil {
 		return nil, err
 	}
-	if len(record.Origin) > 0 {
-		p.Unknown = "decisions are not derived again: the run was imported, its ledger is what the file says"
-	}
+	p.Imported = len(record.Origin) > 0
 	return p, p.key(ctx, conn, run)
 }
 
