@@ -3,6 +3,7 @@ package subjects
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // TimeSpan is something that a process did for a while.
@@ -122,10 +123,16 @@ func (b *SpanBatch) text(id int32) (string, error) {
 	return b.Names[id], nil
 }
 
+const spansToken = ".spans"
+
 // SpanSubject is where one instance of a role reports its spans.
 func (r Run) SpanSubject(role, instance string) string {
-	return r.TelemetrySubject(role, instance) + ".spans"
+	return r.TelemetrySubject(role, instance) + spansToken
 }
+
+// IsSpans reports whether a subject of TELEMETRY is a [Run.SpanSubject]: its
+// messages are no gauges.
+func IsSpans(subject string) bool { return strings.HasSuffix(subject, spansToken) }
 
 // FlowID is the number of a trajectory's flow through a trace: FNV-1a, 64 bits,
 // of its id, and 1 should that be 0.

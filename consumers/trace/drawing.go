@@ -22,14 +22,20 @@ type process struct {
 type row struct {
 	rank   int
 	blocks []block
-	nested bool // blocks may lie in each other: one lane
 }
 
+// lanes are the row's blocks, those that somebody's lane holds put into each other.
 func (r *row) lanes() [][]block {
-	if r.nested {
-		return [][]block{nest(r.blocks)}
+	held := map[int32][]block{}
+	for _, b := range r.blocks {
+		held[b.lane] = append(held[b.lane], b)
 	}
-	return spread(r.blocks)
+	all := held[0]
+	delete(held, 0)
+	for _, n := range slices.Sorted(maps.Keys(held)) {
+		all = append(all, nest(held[n])...)
+	}
+	return spread(all)
 }
 
 // sample is a counter's value from a time on.

@@ -15,7 +15,8 @@ type block struct {
 	flows, ends    []uint64
 	args           []perfetto.Arg
 	inside         []block
-	mark           bool // an instant
+	mark           bool  // an instant
+	lane           int32 // from 1: where it was recorded with others that it may lie in
 }
 
 // nest puts blocks that may lie in each other into each other. One that lasts

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/headrace/headrace/consumers/perfetto"
@@ -36,7 +35,7 @@ func (r *reader) reporter(subject string) (role, instance string, spans bool) {
 	prefix, _ := strings.CutSuffix(r.run.Filter(subjects.Telemetry), ">")
 	rest, _ := strings.CutPrefix(subject, prefix)
 	role, instance, _ = strings.Cut(rest, ".")
-	return role, instance, subject == r.run.SpanSubject(role, strings.TrimSuffix(instance, "."+lastToken(subject)))
+	return role, instance, subjects.IsSpans(subject)
 }
 
 func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
@@ -68,7 +67,6 @@ func (r *reader) spans(m *bus.Msg) {
 	}
 	s := source{b.Role, b.Instance}
 	r.clocks[s] = b.Offset
-	lanes := map[int32][]block{}
 	for i := range spans {
 		x := &spans[i]
 		start := x.Start + b.Offset
@@ -76,19 +74,13 @@ func (r *reader) spans(m *bus.Msg) {
 			continue
 		}
 		r.report.Spans++
-		d := block{start: start, end: start + x.Duration, name: x.Name, category: b.Role}
+		d := block{start: start, end: start + x.Duration, name: x.Name, category: b.Role, lane: x.Lane + 1}
 		if x.Flow != 0 {
 			d.flows = []uint64{x.Flow}
 		}
 		for _, a := range x.Args {
 			d.args = append(d.args, perfetto.Float(a.Key, a.Value))
 		}
-		lanes[x.Lane] = append(lanes[x.Lane], d)
-	}
-	for n, blocks := range lanes {
-		for _, d := range blocks {
-			r.d.add(s, rowSpans+int(n), "spans "+strconv.Itoa(int(n)), d)
-		}
-		r.d.process(s).rows["spans "+strconv.Itoa(int(n))].nested = true
+		r.d.add(s, rowSpans, "spans", d)
 	}
 }

@@ -20,7 +20,7 @@ type Arg struct {
 const maxArgs = 3
 
 // DefaultSpans is how many spans there is room for between two reports: about
-// 2 MB, and a message of at most 700 KB.
+// 3 MB, and a message of at most 700 KB.
 const DefaultSpans = 16 << 10
 
 // row is a span in the buffer.
