@@ -34,14 +34,14 @@ var layers = []layer{
 	{"envs", nil},
 	{"producers/tokenizer", []string{"envs"}},
 	{"producers/ledger", []string{"subjects", "producers/tokenizer", "envs"}},
-	{"producers", []string{"producers", "envs", "internal/bus", "subjects"}},
+	{"producers", []string{"producers", "envs", "internal/bus", "internal/spans", "subjects"}},
 	{"grouper/service", []string{"grouper", "internal/bus", "subjects"}},
 	{"grouper/dataset", nil},
 	{"grouper", []string{"subjects", "grouper/dataset"}},
 	{"trainer-bridge/layout", []string{"subjects"}},
 	{"trainer-bridge/ring", nil},
 	{"trainer-bridge/feed", []string{"subjects", "trainer-bridge/layout"}},
-	{"trainer-bridge", []string{"trainer-bridge", "internal/bus", "subjects"}},
+	{"trainer-bridge", []string{"trainer-bridge", "internal/bus", "internal/spans", "subjects"}},
 	{"consumers", []string{"consumers", "grouper", "trainer-bridge/layout", "internal/bus", "subjects"}},
 }
 
