@@ -1,9 +1,11 @@
 package export
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -35,6 +37,36 @@ func TestJSONL_ComesBackByteForByte(t *testing.T) {
 	again, _ := exported(t, c, origin, Filter{})
 	if again != want {
 		t.Error("the origin changed")
+	}
+}
+
+// TestImport_TakesBodiesLargerThanAMessage: they travel in parts, and keep their place.
+func TestImport_TakesBodiesLargerThanAMessage(t *testing.T) {
+	c := natstest.Connect(t, natstest.InProcess(t))
+	makeRun(t, c, copied, nil)
+	i := NewImporter(t.Context(), c, copied)
+	var want []string
+	for slot := range subjects.Slot(3) {
+		tr := played("t1", slot, 1)
+		if slot == 1 {
+			tr.Messages[1].Content = strings.Repeat("größer ", int(c.MaxPayload())/7)
+		}
+		want = append(want, tr.ID())
+		if err := i.Write(newRecord(tr, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := i.Finish(1); err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	text, _ := exported(t, c, copied, Filter{})
+	err := ReadJSONL(strings.NewReader(text), func(*Header, []byte) error { return nil }, func(r *Record) error {
+		have = append(have, r.ID)
+		return nil
+	})
+	if err != nil || !slices.Equal(have, want) {
+		t.Errorf("%v, %v", have, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -114,5 +115,52 @@ func TestExport_MistakesSayWhatToDo(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "new")); err == nil {
 		t.Error("a failed import left a folder")
+	}
+}
+
+func TestImport_OntoABus(t *testing.T) {
+	p := newPlace(t)
+	root, dir := p.exportable(t), t.TempDir()
+	first, second := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
+	run(t, exitOK, "export", "lake", "--dir", root, "-o", first)
+	server := natstest.Loopback(t)
+	url := server.URL()
+	t.Setenv("NATS_USER", server.RemoteOptions().User)
+	t.Setenv("NATS_PASSWORD", server.RemoteOptions().Password)
+	run(t, exitOK, "import", first, "--run", "copy", "--url", url)
+	run(t, exitOK, "export", "copy", "--url", url, "-o", second)
+	a, errA := os.ReadFile(first)
+	b, errB := os.ReadFile(second)
+	if errA != nil || errB != nil || string(a) != string(b) {
+		t.Error("the copy's export is not the origin's", errA, errB)
+	}
+	if _, errs := run(t, exitUsage, "import", first, "--run", "copy", "--url", url); !strings.Contains(errs, "choose another name") {
+		t.Error(errs)
+	}
+	if err := os.WriteFile(second, append(a, "{}\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, exitFailed, "import", second, "--run", "broken", "--url", url)
+	if out, _ := run(t, exitOK, "runs", "--url", url); !strings.Contains(out, "copy") || strings.Contains(out, "broken") {
+		t.Error(out)
+	}
+}
+
+func TestImport_ATIFOfOthersHasNoRecipe(t *testing.T) {
+	p := newPlace(t)
+	root, file := filepath.Join(p.dir, "runs"), filepath.Join(p.dir, "t.json")
+	p.write(t, file, `{"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "x", "version": "1"},
+		"steps": [{"step_id": 1, "source": "user", "message": "où?"}, {"step_id": 2, "source": "agent", "message": "là"}]}`)
+	run(t, exitOK, "import", file, "--run", "other", "--dir", root)
+	if out, _ := run(t, exitOK, "show", "other", "trajectory", "a0/0/0", "--dir", root); !strings.Contains(out, "là") {
+		t.Error(out)
+	}
+	if out, _ := run(t, exitOK, "export", "other", "--format", "openai", "-o", "-", "--dir", root); !strings.Contains(out, `{"role":"assistant","content":"là"}`) {
+		t.Error(out)
+	}
+	for _, command := range []string{"show", "audit"} {
+		if _, errs := run(t, exitFailed, command, "other", "--dir", root); !strings.Contains(errs, "imported without a recipe") {
+			t.Error(errs)
+		}
 	}
 }
