@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,4 +163,33 @@ func TestEpisode_WhatWasCutShortIsDrawnAsFarAsItCame(t *testing.T) {
 	if e.start != 1100 || e.end != 1900 || !slices.Equal(got, want) {
 		t.Errorf("%d-%d\ngot  %q\nwant %q", e.start, e.end, got, want)
 	}
+}
+
+// BenchmarkWrite draws a run of 4000 episodes of two turns, read from a server
+// in this process.
+func BenchmarkWrite(b *testing.B) {
+	w := newWorld(b)
+	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: run, Producer: "p1"})
+	var wg sync.WaitGroup
+	now := time.Now().UnixNano()
+	for g := range 40 {
+		wg.Go(func() {
+			for i := range subjects.Slot(100) {
+				if _, err := p.Publish(b.Context(), played("p1", subjects.TrainGroup(uint64(g)), i, now-10*sec, subjects.Succeeded)); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	w.must(p.Close(b.Context()))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := Write(b.Context(), w.conn, run, Options{Last: time.Hour}, io.Discard)
+		if err != nil || r.Trajectories != 4000 {
+			b.Fatalf("%+v, %v", r, err)
+		}
+		b.ReportMetric(float64(r.Bytes)/4000, "B/trajectory")
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/4000, "µs/trajectory")
 }

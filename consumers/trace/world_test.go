@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -43,9 +42,8 @@ func (w *world) send(subject, id string, message any) {
 	w.must(err)
 }
 
-// play publishes one episode of two turns that lasted from start, by a producer.
-func (w *world) play(producer string, g subjects.GroupID, slot subjects.Slot, start int64, status subjects.Status) subjects.Member {
-	w.Helper()
+// played is an episode of two turns that began at start.
+func played(producer string, g subjects.GroupID, slot subjects.Slot, start int64, status subjects.Status) *subjects.Trajectory {
 	t := &subjects.Trajectory{Kind: subjects.Train, Group: g, Slot: slot, Environment: "lake", Producer: producer, Engine: "eng-0",
 		Sampling: subjects.Sampling{Temperature: 1, MaxNewTokens: 8}, Status: status, Reward: float64(slot), Started: start, Finished: start + 900*ms,
 		Segments: []subjects.Segment{{Tokens: []int32{1, 2, 3, 4}, Logprobs: []float32{-1, -1}, Versions: []subjects.VersionSpan{{Start: 1, End: 2}, {Start: 3, End: 4}},
@@ -56,10 +54,15 @@ func (w *world) play(producer string, g subjects.GroupID, slot subjects.Slot, st
 	if status == subjects.Failed {
 		t.Reason, t.Reward, t.Turns[1] = "engine gone", 0, subjects.Turn{Queued: start + 410*ms}
 	}
-	var body bytes.Buffer
-	w.must(subjects.EncodeTrajectory(&body, t))
+	return t
+}
+
+// play publishes an episode.
+func (w *world) play(producer string, g subjects.GroupID, slot subjects.Slot, start int64, status subjects.Status) subjects.Member {
+	w.Helper()
+	t := played(producer, g, slot, start, status)
 	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: run, Producer: producer})
-	at, err := p.PublishEncoded(w.Context(), t.Index(), body.Bytes())
+	at, err := p.Publish(w.Context(), t)
 	w.must(err)
 	w.must(p.Close(w.Context()))
 	return subjects.Member{Slot: slot, Seq: at.Seq, Index: at.Index, Status: status, Reward: t.Reward}
