@@ -96,19 +96,38 @@ func newReplay(e *env) *cobra.Command {
 	var to, speed string
 	var until int64
 	var bodies bool
+	var again retrainFlags
 	c := &cobra.Command{
-		Use: "replay RUN", Short: "Read recorded trajectories again: to the terminal or a file, at any speed",
+		Use: "replay RUN [-- TRAINER ARGS...]", Short: "Read recorded trajectories again: to the terminal, a file, a new run or a trainer",
 		Long: `Read recorded trajectories of a run again, in the order of its log, and print a
 digest of them: what is replayed twice has the same one, and so has a copy of it.
-The run does not change.`,
-		Args: exactArgs(1, "a run"),
+The run does not change.
+
+To run:NAME and to trainer go whole runs, or with --until-step the start of one:
+all rollouts and the ledger, so that a fresh trainer gets the same batches. The
+trainer named after -- is started; it finds the feed in HEADRACE_FEED. Without one,
+the feed waits where --listen says.`,
+		Example: "  headrace replay lake --step 12 --bodies\n  headrace replay lake --to trainer --until-step 12 -- python -m headrace.trainer --exit-with-parent",
+		Args:    runThenTrainer,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := validRun(args[0]); err != nil {
+				return err
+			}
+			if kind, name, _ := strings.Cut(to, ":"); kind == "run" || to == "trainer" {
+				if err := wholeRuns(c, to, until); err != nil {
+					return usageError{err}
+				}
+				if kind == "run" {
+					return e.copyRun(c, f.source(c, e), args, name, until)
+				}
+				return e.retrain(c, f.source(c, e), args, until, &again)
+			}
 			o, err := replayOptions(to, speed, until)
 			if err != nil {
 				return usageError{err}
 			}
-			if err := validRun(args[0]); err != nil {
-				return err
+			if len(args) > 1 {
+				return usageError{errors.New("a trainer after -- is for --to trainer")}
 			}
 			if o.Filter, err = choose.filter(time.Now()); err != nil {
 				return err
@@ -123,10 +142,11 @@ The run does not change.`,
 			return e.replaySum(r)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "terminal", "where to: terminal, or file:PATH (a line of JSON each)")
+	c.Flags().StringVar(&to, "to", "terminal", "where to: terminal, file:PATH (a line of JSON each), run:NAME (a copy), or trainer")
 	c.Flags().StringVar(&speed, "speed", "max", "how fast: original, 10x (any factor), or max")
 	c.Flags().Int64Var(&until, "until-step", 0, "stop with what had come when this step's batch was cut")
 	c.Flags().BoolVar(&bodies, "bodies", false, "print conversations, not a line each")
+	again.flags(c)
 	choose.flags(c)
 	f.flags(c)
 	return c
@@ -143,7 +163,7 @@ func replayOptions(to, speed string, until int64) (*app.ReplayOptions, error) {
 	case kind == "file" && path != "":
 		o.File = path
 	default:
-		return nil, fmt.Errorf("--to %q: want terminal, or file:PATH", to)
+		return nil, fmt.Errorf("--to %q: want terminal, file:PATH, run:NAME or trainer", to)
 	}
 	switch factor, err := strconv.ParseFloat(strings.TrimSuffix(speed, "x"), 64); {
 	case speed == "max":

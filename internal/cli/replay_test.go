@@ -119,3 +119,18 @@ func TestDiff_OfARunWithItself(t *testing.T) {
 	}
 	run(t, exitFailed, "diff", "lake", "gone", "--dir", root)
 }
+
+func TestReplay_CopiesWholeRunsOnly(t *testing.T) {
+	p := newPlace(t)
+	root := p.recorded(t)
+	out, _ := run(t, exitOK, "replay", "lake", "--dir", root, "--to", "run:copy")
+	if !strings.Contains(out, "copied 2 trajectories") || !digest.MatchString(out) {
+		t.Errorf("says %s", out)
+	}
+	run(t, exitOK, "diff", "lake", "copy", "--dir", root)
+	run(t, exitUsage, "replay", "lake", "--dir", root, "--to", "run:copy")
+	for _, args := range [][]string{{"--to", "run:x", "--group", "t1"}, {"--to", "run:X"}, {"--to", "trainer", "--speed", "10x"}, {"--", "trainer"}, {"--to", "run:x", "--", "trainer"}} {
+		run(t, exitUsage, append([]string{"replay", "lake", "--dir", root}, args...)...)
+	}
+	run(t, exitFailed, "replay", "lake", "--dir", root, "--to", "trainer", "--until-step", "7")
+}
