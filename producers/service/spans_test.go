@@ -12,11 +12,8 @@ func TestService_RecordsHowLongPublishingTakes(t *testing.T) {
 	s := open(t)
 	s.engine("e1")
 	s.tasks(0, 5)
-	stop := s.start(s.config("p1"))
+	s.start(s.config("p1"))
 	s.awaitDone(5)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
 	var spans []subjects.TimeSpan
 	var batch subjects.SpanBatch
 	sglangtest.Eventually(t, "spans", func() bool {
