@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/subjects"
@@ -24,6 +25,9 @@ type recording struct {
 	recipe *recipe.Recipe
 	// until ends the copy with the batch of this step; 0: all.
 	until subjects.Step
+
+	changed bool              // the recipe is another one
+	anew    []*subjects.Entry // instead of the ledger
 }
 
 // openRecording wants a run of which nothing is gone.
@@ -59,8 +63,25 @@ func (r *recording) begin(ctx context.Context, to *bus.Conn, name subjects.Run) 
 		return err
 	}
 	record := *r.record
+	if r.changed {
+		anew, err := newRecord(name, r.recipe)
+		if err != nil {
+			return err
+		}
+		record.Recipe, record.Hash, record.Version = anew.Recipe, anew.Hash, anew.Version
+	}
 	record.Run, record.Created, record.Ended = name, time.Now().UnixNano(), ""
 	return bus.CreateRun(ctx, to, &record)
+}
+
+// regroup gives the copy another policy and the ledger that it makes.
+func (r *recording) regroup(policy grouper.Config, ledger []*subjects.Entry) error {
+	r.recipe.Grouper, r.recipe.Trainer.Steps = policy, int(policy.Steps)
+	if err := r.recipe.Validate(); err != nil {
+		return fmt.Errorf("a run to train from cannot have this policy: %w", err)
+	}
+	r.changed, r.anew = true, ledger
+	return nil
 }
 
 // rollouts copies ROLLOUTS up to a sequence: messages keep theirs, which the
@@ -121,6 +142,17 @@ func (t *target) finish(ctx context.Context, text string) error {
 // ledger copies LEDGER, and ends it. It returns the last step.
 func (r *recording) ledger(ctx context.Context, to *bus.Conn, name subjects.Run) (last subjects.Step, err error) {
 	t := &target{conn: to, run: name}
+	if r.changed {
+		for _, e := range r.anew {
+			for i := range e.Batches {
+				last = e.Batches[i].Step
+			}
+			if err := t.append(ctx, e); err != nil {
+				return 0, err
+			}
+		}
+		return last, t.finish(ctx, fmt.Sprintf("rollouts of run %s, grouped anew", r.run))
+	}
 	err = readAll(ctx, r.conn, r.run, subjects.Ledger, func(m *bus.Msg) {
 		var e subjects.Entry
 		if err != nil || r.until > 0 && last >= r.until {

@@ -12,8 +12,9 @@ import (
 
 // Regroup puts a run's rollouts through the grouper under the policy of a file,
 // or under its own if there is none, and says what differs. keep is how many
-// changed groups are listed.
-func Regroup(ctx context.Context, s Source, run subjects.Run, policy string, keep int) (*regroup.Report, error) {
+// changed groups are listed. With to, a new run gets the rollouts and what the
+// policy makes of them, to train from.
+func Regroup(ctx context.Context, s Source, run, to subjects.Run, policy string, keep int) (*regroup.Report, error) {
 	conn, done, err := s.open(ctx, run)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,26 @@ func Regroup(ctx context.Context, s Source, run subjects.Run, policy string, kee
 			return nil, err
 		}
 	}
-	return regroup.Run(ctx, conn, run, o)
+	if to == "" {
+		return regroup.Run(ctx, conn, run, o)
+	}
+	if err := to.Validate(); err != nil {
+		return nil, err
+	}
+	r, err := openRecording(ctx, conn, run, s.Log)
+	if err != nil {
+		return nil, err
+	}
+	var ledger []*subjects.Entry
+	o.Each = func(e *subjects.Entry) error { ledger = append(ledger, e); return nil }
+	report, err := regroup.Run(ctx, conn, run, o)
+	if err == nil {
+		err = r.regroup(o.Policy, ledger)
+	}
+	if err == nil {
+		_, err = s.copyOf(ctx, r, to)
+	}
+	return report, err
 }
 
 // ErrDiffer says that two things that were compared are not the same.

@@ -29,7 +29,7 @@ type CopyReport struct {
 
 // CopyRun copies a run, up to the batch of a step or whole (0), into a new one
 // beside it: on the bus that was named, or in a folder of its own.
-func CopyRun(ctx context.Context, s Source, run, name subjects.Run, until subjects.Step) (out *CopyReport, err error) {
+func CopyRun(ctx context.Context, s Source, run, name subjects.Run, until subjects.Step) (*CopyReport, error) {
 	if err := name.Validate(); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,12 @@ func CopyRun(ctx context.Context, s Source, run, name subjects.Run, until subjec
 		return nil, err
 	}
 	r.until = until
-	began, to := time.Now(), conn
+	return s.copyOf(ctx, r, name)
+}
+
+// copyOf copies a recording into a new run.
+func (s Source) copyOf(ctx context.Context, r *recording, name subjects.Run) (out *CopyReport, err error) {
+	began, to := time.Now(), r.conn
 	if !s.Remote {
 		dir := filepath.Join(s.Root, string(name))
 		if err := makeRunDir(dir); err != nil {
@@ -60,7 +65,7 @@ func CopyRun(ctx context.Context, s Source, run, name subjects.Run, until subjec
 			}
 		}()
 	}
-	out = &CopyReport{Run: run, To: name}
+	out = &CopyReport{Run: r.run, To: name}
 	if out.Step, err = r.copyTo(ctx, to, name); err != nil {
 		return nil, err
 	}

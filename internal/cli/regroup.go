@@ -17,7 +17,7 @@ import (
 
 func newRegroup(e *env) *cobra.Command {
 	var f sourceFlags
-	var policy string
+	var policy, to string
 	var keep int
 	c := &cobra.Command{
 		Use: "regroup RUN", Short: "Group recorded rollouts under another policy, and say what differs",
@@ -35,7 +35,11 @@ were never played are not made up: the report counts the groups they are missing
 			if err := validRun(args[0]); err != nil {
 				return err
 			}
-			r, err := app.Regroup(c.Context(), f.source(c, e), subjects.Run(args[0]), policy, keep)
+			kind, name, _ := strings.Cut(to, ":")
+			if to != "" && (kind != "run" || subjects.Run(name).Validate() != nil) {
+				return usageError{fmt.Errorf("--to %q: want run:NAME, with a name of a-z, 0-9 and -", to)}
+			}
+			r, err := app.Regroup(c.Context(), f.source(c, e), subjects.Run(args[0]), subjects.Run(name), policy, keep)
 			if err != nil {
 				return err
 			}
@@ -49,6 +53,7 @@ were never played are not made up: the report counts the groups they are missing
 		},
 	}
 	c.Flags().StringVar(&policy, "policy", "", "file with fields of the recipe's section grouper to change (default: the run's own policy)")
+	c.Flags().StringVar(&to, "to", "", "run:NAME: make a new run of the rollouts and the new ledger, to train from")
 	c.Flags().IntVar(&keep, "show", 0, "groups with another fate to list; all are counted (default 20)")
 	f.flags(c)
 	return c

@@ -107,6 +107,12 @@ func TestRegroup_OfAForgedLedgerExitsWithFour(t *testing.T) {
 	if out, _ = run(t, exitOK, "regroup", "lake", "--dir", root, "--policy", policy); !strings.Contains(out, "batches differ from step 1 on") {
 		t.Errorf("says %s", out)
 	}
+	run(t, exitOK, "regroup", "lake", "--dir", root, "--policy", policy, "--to", "run:anew")
+	if out, _ = run(t, exitOK, "show", "anew", "--dir", root, "--json"); !strings.Contains(out, `"end": "cancelled"`) {
+		t.Errorf("the new run: %s", out)
+	}
+	run(t, exitUsage, "regroup", "lake", "--dir", root, "--policy", policy, "--to", "anew")
+	run(t, exitUsage, "regroup", "lake", "--dir", root, "--policy", policy, "--to", "run:anew")
 	p.write(t, policy, "group_sice: 2\n")
 	run(t, exitUsage, "regroup", "lake", "--dir", root, "--policy", policy)
 }
