@@ -43,7 +43,10 @@ func within(flat []block, end int64) (out, rest []block) {
 // spread puts blocks that overlap into as few lanes as it takes, each into the
 // lowest that is free.
 func spread(blocks []block) [][]block {
-	slices.SortStableFunc(blocks, func(a, b block) int { return cmp.Compare(a.start, b.start) })
+	// Bodies come in no certain order; a window gives the same file every time.
+	slices.SortStableFunc(blocks, func(a, b block) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), slices.Compare(a.flows, b.flows))
+	})
 	var lanes [][]block
 	var busy laneEnds
 	var free laneNumbers
