@@ -126,6 +126,22 @@ func messages() map[string]any {
 			Leases: []HeldLease{{Task: "t41/0/0", Age: 95.5}, {Task: "e30-7/1/2", Age: 0.25}}},
 		"stall": &Stall{V: 1, Stage: StageProducer, Code: SlotsLeased, Text: "3 slots of group t41, leased to producer p-a1, last heartbeat 95 s ago",
 			Since: 7, At: 95_000_000_007},
-		"end": &Entry{V: 1, At: 9, Writer: "grouper-7", Rollouts: 1000, Weights: 20, Low: 900, End: EndNoProducers, EndText: "no producer is connected"},
+		"spans": spanBatch(),
+		"end":   &Entry{V: 1, At: 9, Writer: "grouper-7", Rollouts: 1000, Weights: 20, Low: 900, End: EndNoProducers, EndText: "no producer is connected"},
 	}
+}
+
+func timeSpans() []TimeSpan {
+	return []TimeSpan{
+		{Name: "turn", Lane: 3, Start: 1_800_000_000_000_000_100, Duration: 500, Flow: FlowID("t17", 3, 1)},
+		{Name: "generate", Lane: 3, Start: 1_800_000_000_000_000_100, Duration: 400, Flow: FlowID("t17", 3, 1),
+			Args: []TimeSpanArg{{Key: "tokens", Value: 16}, {Key: "generate", Value: -0.5}}},
+		{Name: "turn", Start: 1_800_000_000_000_000_050},
+	}
+}
+
+func spanBatch() *SpanBatch {
+	b := &SpanBatch{V: 1, Role: "produce", Instance: "p-a1", At: 1_800_000_001_000_000_000, Offset: -1_500_000, Uncertainty: 40_000, Dropped: 7}
+	b.SetSpans(timeSpans())
+	return b
 }

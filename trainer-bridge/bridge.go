@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 func newBridge(cfg Config) *bridge {
-	b := &bridge{Config: cfg, bodies: newBodies(cfg.CacheBytes), stats: &stats{}, fleet: newFleet(cfg.Conn, cfg.Run),
+	b := &bridge{Config: cfg, bodies: newBodies(cfg.CacheBytes), stats: &stats{spans: newBridgeSpans(cfg.Instance)}, fleet: newFleet(cfg.Conn, cfg.Run),
 		draining: make(chan struct{}), failed: make(chan struct{}), sessions: map[int]*session{}}
 	b.manifests = newManifests(cfg.Conn, cfg.Run, b.bodies)
 	b.hearsay = newHearsay(cfg.Conn, cfg.Run, cfg.Log)
@@ -89,6 +89,7 @@ func (b *bridge) startParts(ctx context.Context, parts *errgroup.Group) {
 	parts.Go(func() error { return b.fleet.follow(ctx) })
 	parts.Go(func() error { return b.hearsay.follow(ctx) })
 	parts.Go(func() error { return b.gauge(ctx) })
+	parts.Go(func() error { return b.reportSpans(ctx) })
 	if b.Inspect || b.Retention.Keep != "" {
 		j := b.newJanitor()
 		parts.Go(func() error { return j.follow(ctx) })

@@ -41,14 +41,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // says of it. Errors that no retry helps: [*BodyError], [*layout.LengthError],
 // [*layout.RowsError].
 func (b *builder) build(ctx context.Context, m *manifest, slot []byte) (*feed.Batch, error) {
-	begun := time.Now()
+	begun, start := time.Now(), b.stats.spans.Now()
 	forked := b.plan(m)
 	if err := b.choose(forked); err != nil {
 		return nil, fmt.Errorf("lay out step %d: %w", m.Step, err)
 	}
+	loading := b.stats.spans.Now()
 	if err := b.load(ctx, m); err != nil {
 		return nil, err
 	}
+	b.stats.spans.did(b.stats.spans.load, buildLane(b.part.Rank), loading, m.Step)
 	if err := b.link(m); err != nil {
 		return nil, err
 	}
@@ -60,6 +62,7 @@ func (b *builder) build(ctx context.Context, m *manifest, slot []byte) (*feed.Ba
 	out := b.describe(m, f)
 	out.Digest = fmt.Sprintf("%08x", crc32.Checksum(slot[:f.Bytes], castagnoli))
 	b.stats.built(f, time.Since(begun))
+	b.stats.spans.did(b.stats.spans.build, buildLane(b.part.Rank), start, m.Step)
 	return out, nil
 }
 

@@ -136,6 +136,7 @@ func (s *session) give(id int64, p prepared, waited time.Duration) error {
 	batch.ID = id
 	s.deliver(batch.Step)
 	s.stats.waitNanos.Add(int64(waited))
+	s.stats.spans.did(s.stats.spans.wait, waitLane(s.part.Rank), s.stats.spans.Now()-int64(waited), batch.Step)
 	s.stats.delivered.Store(int64(batch.Step))
 	if s.part.Rank == 0 {
 		s.OnEvent(Event{Kind: Delivered, Step: batch.Step, Incarnation: s.incarnation, Wait: waited})

@@ -10,6 +10,8 @@ import (
 
 // stats are the bridge's counts. They only grow.
 type stats struct {
+	spans bridgeSpans
+
 	inspected, inspectedBytes, rejected       atomic.Int64
 	forged, forgedBytes, copies, unreadable   atomic.Int64
 	bodiless, swept                           atomic.Int64

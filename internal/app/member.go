@@ -133,6 +133,9 @@ func join(ctx context.Context, c *bus.Conn, run subjects.Run, log zerolog.Logger
 	if err != nil {
 		return nil, err
 	}
+	if string(record.Recipe) == "{}" {
+		return nil, fmt.Errorf("run %s was imported without a recipe: `headrace show %s trajectory ID` and `headrace export %s` need none", run, run, run)
+	}
 	r, err := recipe.Parse("run "+string(run), record.Recipe)
 	if err != nil {
 		return nil, fmt.Errorf("the recipe of run %s is not one this build (%s) can read; it was made by %s: %w", run, BuildInfo().Version, record.Version, err)

@@ -170,23 +170,27 @@ func Group(ctx context.Context, j Join, writer string) error {
 // Bridge feeds a trainer until ctx ends, or the run has and the trainer knows.
 func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
 	o.Weights, o.Checkpoints, o.Demos = absolute(o.Weights), absolute(o.Checkpoints), absolute(o.Demos)
-	return j.with(ctx, "bridge", func(m *member) error {
-		if o.Model != "" {
-			if err := m.writeModel(o.Model); err != nil {
-				return err
-			}
+	return j.with(ctx, "bridge", func(m *member) error { return m.feed(ctx, o, m.bridgeUntilEnd) })
+}
+
+// feed is a bridge, with the files that its trainer needs and the trainer itself,
+// if it is to be started.
+func (m *member) feed(ctx context.Context, o BridgeOptions, bridge func(context.Context, BridgeOptions) error) error {
+	if o.Model != "" {
+		if err := m.writeModel(o.Model); err != nil {
+			return err
 		}
-		if o.Demos != "" {
-			if err := m.writeDemos(ctx, o.Demos); err != nil {
-				return err
-			}
+	}
+	if o.Demos != "" {
+		if err := m.writeDemos(ctx, o.Demos); err != nil {
+			return err
 		}
-		if len(o.Trainer.Args) == 0 {
-			return m.bridgeUntilEnd(ctx, o)
-		}
-		trainer := o.Trainer.child("trainer", m.log, "HEADRACE_FEED="+o.Listen[0], "HEADRACE_CHECKPOINTS="+o.Checkpoints)
-		return withTrainer(ctx, trainer, func(ctx context.Context) error { return m.bridgeUntilEnd(ctx, o) })
-	})
+	}
+	if len(o.Trainer.Args) == 0 {
+		return bridge(ctx, o)
+	}
+	trainer := o.Trainer.child("trainer", m.log, "HEADRACE_FEED="+o.Listen[0], "HEADRACE_CHECKPOINTS="+o.Checkpoints)
+	return withTrainer(ctx, trainer, func(ctx context.Context) error { return bridge(ctx, o) })
 }
 
 // Engine keeps one inference engine at the run's newest weights until ctx or

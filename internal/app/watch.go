@@ -52,7 +52,7 @@ func foldGauges(run subjects.Run, board *Board, m *bus.Msg) {
 		return
 	}
 	var g subjects.Gauges
-	if subjects.DecodeMessage(m.Data, &g) == nil {
+	if !subjects.IsSpans(m.Subject) && subjects.DecodeMessage(m.Data, &g) == nil {
 		board.Report(&g)
 	}
 }

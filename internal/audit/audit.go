@@ -35,6 +35,8 @@ type Policy struct {
 	// Unknown says why decisions cannot be derived again, if they cannot: a
 	// dataset that is not on this machine, a key that may not be read.
 	Unknown string
+	// Imported: the ledger is what a file says, and not what followed from this log.
+	Imported bool
 }
 
 // Options configure [Run]; the zero value is good.
@@ -47,6 +49,8 @@ type Options struct {
 	// Progress, when set, is told about twice a second how far the audit is. It
 	// must not block.
 	Progress func(Progress)
+	// Observer, when set, sees the log as it is folded.
+	Observer Observer
 }
 
 // Progress is how far an audit is.
@@ -72,9 +76,12 @@ func Run(ctx context.Context, conn *bus.Conn, run subjects.Run, o Options) (*Rep
 	if o.Keep <= 0 {
 		o.Keep = defaultKeep
 	}
+	if o.Observer == nil {
+		o.Observer = blind{}
+	}
 	began := time.Now()
 	if o.Policy == nil {
-		p, err := policyOf(ctx, conn, run)
+		p, err := PolicyOf(ctx, conn, run)
 		if err != nil {
 			return nil, err
 		}
@@ -126,6 +133,9 @@ func newAuditor(conn *bus.Conn, run subjects.Run, o Options, c *cut) *auditor {
 func (a *auditor) audit(ctx context.Context) (err error) {
 	if a.letters, err = readLetters(ctx, a.conn, a.run, a.cut.deadletter); err != nil {
 		return err
+	}
+	for _, l := range a.letters.list {
+		a.o.Observer.Letter(l.seq, l.Address)
 	}
 	a.ledger.start()
 	g, ctx := errgroup.WithContext(ctx)

@@ -43,8 +43,12 @@ func (d *derivation) start() {
 	if d.letters.gone > 0 {
 		d.suspend(fmt.Sprintf("dead letters up to %d are gone: what they rejected is not known", d.letters.goneTo))
 	}
-	if d.o.Policy.Unknown != "" {
-		d.suspend(d.o.Policy.Unknown)
+	why := d.o.Policy.Unknown
+	if d.o.Policy.Imported {
+		why = "decisions are not derived again: the run was imported, its ledger is what the file says"
+	}
+	if why != "" {
+		d.suspend(why)
 		d.from = ^uint64(0)
 	}
 }
@@ -96,10 +100,12 @@ func (d *derivation) bundle(b *bundle) {
 
 // event notes an event of WEIGHTS.
 func (d *derivation) event(m *bus.Msg) {
-	d.cores(func(c *grouper.Core) { noteEvent(c, d.run, m) })
+	d.cores(func(c *grouper.Core) { NoteEvent(c, d.run, m) })
 }
 
-func noteEvent(c *grouper.Core, run subjects.Run, m *bus.Msg) {
+// NoteEvent notes an event of WEIGHTS in a core. One that cannot be read changes
+// nothing but the mark.
+func NoteEvent(c *grouper.Core, run subjects.Run, m *bus.Msg) {
 	at := m.Time.UnixNano()
 	switch m.Subject {
 	case run.WeightsSubject(subjects.EventCommit):

@@ -88,6 +88,7 @@ func (f *fold) entry(r *record) {
 	f.evals.entry(r.seq, e)
 	f.trainer.entry(e)
 	f.ledger.entry(r)
+	f.o.Observer.Entry(r.seq, e, r.raw)
 	f.window.drop(e.Low)
 	if e.End != "" {
 		f.report.Cut.Ended = e.End
@@ -120,6 +121,7 @@ func (f *fold) bundle(b *bundle) {
 	f.account(b)
 	f.bodies(b)
 	f.ledger.bundle(b)
+	f.o.Observer.Bundle(b.seq, b.at, &b.admission)
 	b.header, b.admission.Arrivals = nil, nil
 	f.window.add(b)
 	f.tell(b.seq)
@@ -214,6 +216,7 @@ func (f *fold) event(e event) {
 	f.report.checked(CheckStreams, 1)
 	f.trainer.event(e.Msg)
 	f.ledger.event(e.Msg)
+	f.o.Observer.Event(e.Msg)
 }
 
 // missing reports a hole in a stream.

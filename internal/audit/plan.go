@@ -17,14 +17,17 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// policyOf reads the run's policy from its record.
-func policyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, error) {
+// PolicyOf reads the run's policy from its record.
+func PolicyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, error) {
 	record, err := bus.LookupRun(ctx, conn, run)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, fmt.Errorf("no run %s on this bus: `headrace runs` lists what there is", run)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if string(record.Recipe) == "{}" {
+		return nil, fmt.Errorf("run %s was imported without a recipe: there is nothing to audit it by", run)
 	}
 	r, err := recipe.Parse("run "+string(run), record.Recipe)
 	if err != nil {
@@ -35,6 +38,7 @@ func policyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, e
 	if err := p.vocabulary(r, record.Tokenizer); err != nil {
 		return nil, err
 	}
+	p.Imported = len(record.Origin) > 0
 	return p, p.key(ctx, conn, run)
 }
 

@@ -67,7 +67,7 @@ func (g *grants) grouper() {
 	g.leaseKey()
 	g.pub(anyRun.LedgerSubject(), anyRun.Filter(subjects.Tasks),
 		subjects.BucketSubject(subjects.RunsBucket, string(anyRun)), // it writes why the run ended
-		anyRun.TelemetrySubject("grouper", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
+		anyRun.TelemetrySubject("grouper", "*"), anyRun.SpanSubject("grouper", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
 	g.sub(anyRun.InspectedSubject(), anyRun.StallSubject(), anyRun.Filter(subjects.Telemetry))
 	g.api("STREAM.PURGE." + anyRun.StreamName(subjects.Tasks)) // of a run that ended
 	g.desk()
@@ -77,7 +77,7 @@ func (g *grants) trainer() {
 	g.readAll()
 	g.leaseKey()
 	g.pub(anyRun.WeightsSubject("*"), anyRun.Filter(subjects.DeadLetter), anyRun.InspectedSubject(),
-		anyRun.TelemetrySubject("bridge", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
+		anyRun.TelemetrySubject("bridge", "*"), anyRun.SpanSubject("bridge", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
 	g.sub(anyRun.StallSubject(), anyRun.Filter(subjects.Telemetry))
 	g.api("STREAM.PURGE."+anyRun.StreamName(subjects.Rollouts), // its janitor, below the checkpointed watermark
 		"STREAM.PURGE."+anyRun.StreamName(subjects.DeadLetter)) // its inspector, when that is full
@@ -86,7 +86,7 @@ func (g *grants) trainer() {
 // engine reads the newest version of the weights and speaks for itself alone.
 func (g *grants) engine() {
 	g.last(anyRun.StreamName(subjects.Weights), anyRun.WeightsSubject(subjects.EventVersion))
-	g.pub(anyRun.AckSubject(anyName), anyRun.TelemetrySubject("engine", anyName),
+	g.pub(anyRun.AckSubject(anyName), anyRun.TelemetrySubject("engine", anyName), anyRun.SpanSubject("engine", anyName),
 		subjects.BucketSubject(anyRun.EnginesBucket(), anyName))
 }
 
@@ -94,7 +94,7 @@ func (g *grants) engine() {
 // the server by numbers, so it may also acknowledge those of others; docs/security.md
 // says what comes of it.
 func (g *grants) producer() {
-	g.pub(anyRun.RolloutSubject(anyName), anyRun.TelemetrySubject("produce", anyName))
+	g.pub(anyRun.RolloutSubject(anyName), anyRun.TelemetrySubject("produce", anyName), anyRun.SpanSubject("produce", anyName))
 	g.pub(anyRun.LeaseAcks()...)
 	g.pub(anyRun.LeaseSubject(anyName))
 	g.api("CONSUMER.INFO." + anyRun.StreamName(subjects.Tasks) + "." + subjects.TaskConsumer)

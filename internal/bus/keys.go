@@ -42,3 +42,19 @@ func LeaseKey(ctx context.Context, c *Conn, run subjects.Run) (key []byte, err e
 	}
 	return key, err
 }
+
+// CopyLeaseKey gives a run the secret of another one, whose trajectories are
+// copied into it. A run without one, whose groups are from outside, leaves it its own.
+func CopyLeaseKey(ctx context.Context, from *Conn, source subjects.Run, to *Conn, run subjects.Run) error {
+	key, err := LeaseKey(ctx, from, source)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return inBucket(ctx, to, "copy lease key", run.KeysBucket(), subjects.LeaseKeyName, func(ctx context.Context, kv jetstream.KeyValue) error {
+		_, err := kv.Put(ctx, subjects.LeaseKeyName, key)
+		return err
+	})
+}

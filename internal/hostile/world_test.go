@@ -228,7 +228,7 @@ func played(t *subjects.Task, producer string) *subjects.Trajectory {
 func (w *world) listen(ctx context.Context) error {
 	return bus.Follow(ctx, w.conn, run.StreamName(subjects.Telemetry), "", 1, func(m *bus.Msg) error {
 		var g subjects.Gauges
-		if err := subjects.DecodeMessage(m.Data, &g); err == nil && g.Role != "" {
+		if err := subjects.DecodeMessage(m.Data, &g); err == nil && g.Role != "" && !subjects.IsSpans(m.Subject) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.gauges[g.Role] = g.Values

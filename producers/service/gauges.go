@@ -28,6 +28,14 @@ func (s *service) report(ctx context.Context) error {
 	}
 }
 
+// reportSpans sends what the slots recorded. Spans that get lost are counted.
+func (s *service) reportSpans(ctx context.Context) error {
+	if err := s.spans.Run(ctx, s.conn, s.cfg.Run); err != nil {
+		s.cfg.Log.Debug().Err(err).Msg("spans are not published")
+	}
+	return nil
+}
+
 // gauge reports once; holding says which tasks are held, too.
 func (s *service) gauge(holding bool) {
 	name, now := s.cfg.Player.Producer, time.Now()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/spans"
 	"github.com/headrace/headrace/producers"
 	"github.com/headrace/headrace/producers/pool"
 	"github.com/headrace/headrace/producers/sglang"
@@ -106,6 +107,9 @@ type service struct {
 	player    *producers.Player
 	publisher *bus.Publisher
 	leases    *bus.Leases
+	spans     *spans.Recorder
+	publishes spans.Name
+	acks      spans.Name
 	held      held
 	counts    counts
 }
@@ -120,7 +124,8 @@ func Run(ctx context.Context, conn *bus.Conn, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	s := &service{cfg: cfg, conn: conn}
+	s := &service{cfg: cfg, conn: conn, spans: spans.New(Role, cfg.Player.Producer, 0)}
+	s.publishes, s.acks = s.spans.Name("publish"), s.spans.Name("acknowledge")
 	if err := s.check(ctx); err != nil {
 		return err
 	}
@@ -158,6 +163,7 @@ func (s *service) run(ctx context.Context) error {
 	helpers.Go(func() error { return s.watchEngines(background) })
 	s.publisher = bus.NewPublisher(s.conn, bus.PublisherConfig{Run: s.cfg.Run, Producer: s.cfg.Player.Producer, Log: s.cfg.Log})
 	helpers.Go(func() error { return s.report(background) }) // that it is here, engine or not
+	helpers.Go(func() error { return s.reportSpans(background) })
 	if err := s.awaitEngine(ctx, background); err != nil || ctx.Err() != nil {
 		return errors.Join(err, s.publisher.Close(background))
 	}

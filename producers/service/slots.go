@@ -41,8 +41,8 @@ func (s *service) play(ctx context.Context) error {
 		case <-done:
 		}
 	})
-	for range s.cfg.Slots {
-		slots.Go(func() error { return s.slot(leasing, playing) })
+	for i := range s.cfg.Slots {
+		slots.Go(func() error { return s.slot(leasing, playing, int32(i)) })
 	}
 	err := slots.Wait()
 	close(done)
@@ -52,8 +52,8 @@ func (s *service) play(ctx context.Context) error {
 
 var errDrained = errors.New("the producer is stopping")
 
-// slot plays one episode after the other.
-func (s *service) slot(leasing, playing context.Context) error {
+// slot plays one episode after the other, on its lane of the trace.
+func (s *service) slot(leasing, playing context.Context, lane int32) error {
 	for leasing.Err() == nil {
 		if leaked := s.player.Stats().Leaked.Load(); leaked >= int64(s.cfg.MaxLeaked) {
 			return fmt.Errorf("%w: %d, at most %d: restart the producer, and look at the environment", ErrLeaked, leaked, s.cfg.MaxLeaked)
@@ -68,7 +68,7 @@ func (s *service) slot(leasing, playing context.Context) error {
 		if err != nil {
 			return fmt.Errorf("lease a task: %w", err)
 		}
-		if !s.serve(playing, lease) {
+		if !s.serve(playing, lease, lane) {
 			pause(leasing, failurePause)
 		}
 	}
@@ -78,7 +78,7 @@ func (s *service) slot(leasing, playing context.Context) error {
 // serve plays a lease and reports whether the episode did not fail. The lease
 // is acked when its trajectory is durable, whatever its status; an episode
 // that was cut by the end of the drain leaves none and is handed back.
-func (s *service) serve(playing context.Context, lease *bus.Lease) bool {
+func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) bool {
 	s.counts.leased.Add(1)
 	s.held.add(lease)
 	defer s.held.remove(lease)
@@ -87,6 +87,7 @@ func (s *service) serve(playing context.Context, lease *bus.Lease) bool {
 		s.giveBack(lease, 0)
 		return true
 	}
+	done := s.spans.Now()
 	if err := s.publish(playing, t); err != nil {
 		if playing.Err() != nil {
 			s.giveBack(lease, 0)
@@ -98,9 +99,12 @@ func (s *service) serve(playing context.Context, lease *bus.Lease) bool {
 		return false
 	}
 	s.counts.published.Add(1)
+	stored := s.spans.Now()
+	s.spans.Record(s.publishes, lane, done, stored, subjects.FlowID(t.Group, t.Slot, t.Attempt))
 	if err := lease.Ack(playing); err != nil { // played again, and absorbed as a duplicate
 		s.cfg.Log.Warn().Err(err).Str("trajectory", t.ID()).Msg("lease is not acknowledged")
 	}
+	s.spans.Record(s.acks, lane, stored, s.spans.Now(), 0)
 	return t.Status != subjects.Failed
 }
 

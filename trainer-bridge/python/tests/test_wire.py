@@ -47,7 +47,7 @@ def test_there_are_vectors_of_every_kind() -> None:
     assert BODIES == ["bare", "failed", "fork", "greedy", "plain", "tool"]
     assert MESSAGES == [
         "ack", "checkpoint", "commit", "end", "entry", "gauges", "holding", "leased_task", "purged",
-        "resumed", "stall", "task", "version",
+        "resumed", "spans", "stall", "task", "version",
     ]  # fmt: skip
 
 

@@ -1,0 +1,49 @@
+package export
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+var update = flag.Bool("update", false, "write the golden exports anew")
+
+// TestGolden_FormsAreThoseOfTheirVersion compares the forms with what version 1
+// wrote. The Python tests read the same files with pyarrow.
+func TestGolden_FormsAreThoseOfTheirVersion(t *testing.T) {
+	c := world(t)
+	golden, dir := filepath.Join("testdata", "v1"), t.TempDir()
+	text, _ := exported(t, c, origin, Filter{})
+	r, err := Export(t.Context(), c, origin, Options{Format: Parquet, Path: filepath.Join(dir, "set")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile(r.Files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		for name, data := range map[string][]byte{"world.jsonl": []byte(text), "world.parquet": table} {
+			if err := os.WriteFile(filepath.Join(golden, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want, err := os.ReadFile(filepath.Join(golden, "world.jsonl"))
+	if err != nil || !bytes.Equal(want, []byte(text)) {
+		t.Errorf("%v: the lossless form is no longer that of version %d:\n%s", err, Version, text)
+	}
+	have, err := parquet.ReadFile[row](r.Files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := parquet.ReadFile[row](filepath.Join(golden, "world.parquet"))
+	if err != nil || !reflect.DeepEqual(have, before) {
+		t.Errorf("%v: the table has other rows than before", err)
+	}
+}

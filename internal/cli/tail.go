@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headrace/headrace/internal/app"
+	"github.com/headrace/headrace/subjects"
+)
+
+func newTail(e *env) *cobra.Command {
+	var f sourceFlags
+	var choose filterFlags
+	c := &cobra.Command{
+		Use: "tail RUN", Short: "Watch trajectories of a live run as they come",
+		Long: `Watch trajectories of a live run as they come, a line each, until interrupted.
+Only headers are read, nothing is leased or acknowledged: the run does not notice.`,
+		Args: exactArgs(1, "a run"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := validRun(args[0]); err != nil {
+				return err
+			}
+			filter, err := choose.filter(time.Now())
+			if err != nil {
+				return err
+			}
+			return app.Tail(c.Context(), f.source(c, e), subjects.Run(args[0]), filter, e.each(false))
+		},
+	}
+	choose.flags(c)
+	f.flags(c)
+	return c
+}

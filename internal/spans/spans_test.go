@@ -1,0 +1,154 @@
+package spans
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/subjects"
+)
+
+const run = subjects.Run("lake-1")
+
+func TestRecorder_WhatIsRecordedArrivesAsOneMessage(t *testing.T) {
+	conn := natstest.Connect(t, natstest.InProcess(t))
+	if err := bus.EnsureStreams(t.Context(), conn, run, subjects.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r := New("produce", "p1", 100)
+	turn, tokens := r.Name("turn"), r.Name("tokens")
+	start := r.Now()
+	for i := range 10 {
+		r.Record(turn, int32(i), start, start+int64(i), 7, Arg{tokens, float64(i)})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Run sends what there is before it ends
+	if err := r.Run(ctx, conn, run); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := errors.New("got it")
+	err := bus.Follow(ctx, conn, run.StreamName(subjects.Telemetry), run.SpanSubject("produce", "p1"), 1, func(m *bus.Msg) error {
+		var b subjects.SpanBatch
+		if err := subjects.DecodeMessage(m.Data, &b); err != nil {
+			return err
+		}
+		spans, err := b.Spans()
+		if err != nil {
+			return err
+		}
+		last := spans[len(spans)-1]
+		if len(spans) != 10 || last.Name != "turn" || last.Lane != 9 || last.Start != start || last.Duration != 9 || last.Flow != 7 ||
+			len(last.Args) != 1 || last.Args[0] != (subjects.TimeSpanArg{Key: "tokens", Value: 9}) {
+			t.Errorf("%d spans, the last %+v", len(spans), last)
+		}
+		return got
+	})
+	if !errors.Is(err, got) {
+		t.Fatal(err)
+	}
+}
+
+func TestRecorder_WhatFindsNoRoomIsCounted(t *testing.T) {
+	r := New("produce", "p1", 8)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				r.Record(r.Name("turn"), 0, 1, 2, 0)
+			}
+		})
+	}
+	wg.Wait()
+	if b := r.take(1); len(b.Name) != 8 || b.Dropped != 12 {
+		t.Errorf("%d spans, %d dropped; want 8 and 12", len(b.Name), b.Dropped)
+	}
+	r.Record(r.Name("turn"), 0, 1, 2, 0)
+	if b := r.take(1); len(b.Name) != 1 || b.Dropped != 12 {
+		t.Errorf("then %d spans, %d dropped; want 1 and 12", len(b.Name), b.Dropped)
+	}
+	if b := r.take(1); b != nil {
+		t.Errorf("nothing new is a batch of %d", len(b.Name))
+	}
+}
+
+func TestMeasure_TheFastestAnswerCounts(t *testing.T) {
+	clock, round := int64(1000), int64(0)
+	o, err := Measure(t.Context(), func() int64 { return clock }, func(context.Context) (time.Time, error) {
+		round++
+		there := 40 + 100*((round+3)%8) // the fifth request is the fastest
+		clock += there
+		at := time.Unix(0, clock-5000)
+		clock += 20 // answers come back faster than requests get there
+		return at, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Uncertainty != 30 || o.Ahead < -5000-30 || o.Ahead > -5000+30 {
+		t.Errorf("%+v: want -5000 within 30", o)
+	}
+}
+
+func TestMeasure_OfARealServerIsNear(t *testing.T) {
+	conn := natstest.Connect(t, natstest.Loopback(t))
+	if err := bus.EnsureStreams(t.Context(), conn, run, subjects.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r := New("produce", "p1", 0)
+	o, err := Measure(t.Context(), r.Now, func(ctx context.Context) (time.Time, error) { return bus.ServerTime(ctx, conn) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is the same clock: what is measured must be within what is claimed.
+	if o.Ahead.Abs() > o.Uncertainty+time.Millisecond || o.Uncertainty <= 0 {
+		t.Errorf("%+v: want none, within the uncertainty", o)
+	}
+}
+
+func TestRecord_AllocatesNothing(t *testing.T) {
+	r := New("produce", "p1", 10_000)
+	name := r.Name("turn")
+	if n := testing.AllocsPerRun(1000, func() { r.Record(name, 1, 2, 3, 4, Arg{name, 5}) }); n > 0 {
+		t.Errorf("%v allocations a span", n)
+	}
+	var none *Recorder
+	none.Record(none.Name("turn"), 0, none.Now(), none.Now(), 0)
+}
+
+func BenchmarkRecord(b *testing.B) {
+	r := New("produce", "p1", 1<<20)
+	name, key := r.Name("turn"), r.Name("tokens")
+	b.ReportAllocs()
+	for b.Loop() {
+		start := r.Now()
+		r.Record(name, 1, start, r.Now(), 7, Arg{key, 1})
+		if len(r.rows) == cap(r.rows) {
+			r.rows = r.rows[:0]
+		}
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	r := New("produce", "p1", 0)
+	name := r.Name("turn")
+	b.ReportAllocs()
+	size := 0
+	for b.Loop() {
+		for i := range 1000 {
+			r.Record(name, int32(i%64), int64(i)*1_000_003, int64(i)*1_000_003+700_000, uint64(i)<<40)
+		}
+		data, err := subjects.EncodeMessage(r.take(0))
+		if err != nil {
+			b.Fatal(err)
+		}
+		size = len(data)
+	}
+	b.ReportMetric(float64(size)/1000, "B/span")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/span")
+}
