@@ -80,7 +80,7 @@ func world(t testing.TB) *bus.Conn {
 	t.Helper()
 	c := natstest.Connect(t, natstest.InProcess(t))
 	makeRun(t, c, origin, nil)
-	var l ledger = newLedger()
+	l := newLedger()
 	put := func(tr *subjects.Trajectory, f *Fate) {
 		t.Helper()
 		p := bus.NewPublisher(c, bus.PublisherConfig{Run: origin, Producer: "p"})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/grouper"
@@ -92,7 +91,7 @@ func (r *recording) rollouts(ctx context.Context, to *bus.Conn, name subjects.Ru
 	}
 	prefix := r.run.RolloutSubject("")
 	err := bus.Follow(ctx, r.conn, r.run.StreamName(subjects.Rollouts), "", 1, func(m *bus.Msg) error {
-		header := nats.Header(maps.Clone(m.Header))
+		header := maps.Clone(m.Header)
 		maps.DeleteFunc(header, func(k string, _ []string) bool { return strings.HasPrefix(k, "Nats-") })
 		seq, err := bus.Send(ctx, to, name.RolloutSubject(strings.TrimPrefix(m.Subject, prefix)), fmt.Sprintf("copy/%d", m.Seq), header, m.Data)
 		switch {

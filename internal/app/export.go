@@ -17,13 +17,17 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// What the command line needs of package export.
 type (
-	ExportFormat  = export.Format
+	// ExportFormat is one of [ExportFormats].
+	ExportFormat = export.Format
+	// ExportOptions say what is written and how.
 	ExportOptions = export.Options
-	ExportFilter  = export.Filter
-	ExportSteps   = export.Steps
-	Exported      = export.Result
+	// ExportFilter chooses trajectories.
+	ExportFilter = export.Filter
+	// ExportSteps is a range of steps.
+	ExportSteps = export.Steps
+	// Exported is what an export wrote.
+	Exported = export.Result
 )
 
 // ExportFormats lists the formats of [Export].

@@ -11,10 +11,11 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// TraceOptions choose what of a run is drawn, TraceReport says what was.
 type (
+	// TraceOptions choose what of a run is drawn.
 	TraceOptions = trace.Options
-	TraceReport  = trace.Report
+	// TraceReport says what was.
+	TraceReport = trace.Report
 )
 
 // DefaultTrace is how much of a run's end is drawn when nobody says.
@@ -38,7 +39,7 @@ func Trace(ctx context.Context, s Source, run subjects.Run, o trace.Options, pat
 		}
 	}()
 	report, err := trace.Write(ctx, conn, run, o, f)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return nil, err
 	}
 	return report, os.Rename(f.Name(), path)

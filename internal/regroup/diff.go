@@ -46,7 +46,7 @@ func Diff(ctx context.Context, a, b Side) (*Difference, error) {
 				batches[i][e.Batches[k].Step] = &e.Batches[k]
 			}
 		})
-		if err = errors.Join(err, sides[i].err); err != nil {
+		if err := errors.Join(err, sides[i].err); err != nil {
 			return nil, err
 		}
 		d.Ledgers[i] = sides[i].public()

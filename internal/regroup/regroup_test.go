@@ -75,7 +75,7 @@ func TestRun_AnotherPolicySaysWhatDiffers(t *testing.T) {
 }
 
 func TestRun_RefusesGroupsFromElsewhere(t *testing.T) {
-	w := &world{TB: t, run: "none", cfg: policy()}
+	w := &world{run: "none", cfg: policy()}
 	cfg := policy()
 	cfg.Source = grouper.SourceExternal
 	_, err := regroup.Run(t.Context(), nil, "none", regroup.Options{Policy: cfg, Own: &audit.Policy{Grouper: w.cfg}})

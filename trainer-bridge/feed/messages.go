@@ -177,8 +177,8 @@ type End struct {
 
 // Notice is a remark for people, either way.
 type Notice struct {
-	Kind  string  `json:"kind"` // "progress", "log", "stall", ...
-	Text  string  `json:"text,omitempty"`
+	Kind string `json:"kind"` // "progress", "log", "stall", ...
+	Text string `json:"text,omitempty"`
 	// Of a stall: the stage that holds the run up, why, and for how many seconds
 	// nothing has moved. No code: the run moves again.
 	Stage  string             `json:"stage,omitempty"`
