@@ -75,10 +75,9 @@ func TestRun_AnotherPolicySaysWhatDiffers(t *testing.T) {
 }
 
 func TestRun_RefusesGroupsFromElsewhere(t *testing.T) {
-	w := &world{run: "none", cfg: policy()}
 	cfg := policy()
 	cfg.Source = grouper.SourceExternal
-	_, err := regroup.Run(t.Context(), nil, "none", regroup.Options{Policy: cfg, Own: &audit.Policy{Grouper: w.cfg}})
+	_, err := regroup.Run(t.Context(), nil, "none", regroup.Options{Policy: cfg, Own: &audit.Policy{Grouper: policy()}})
 	if err == nil || !strings.Contains(err.Error(), "source") {
 		t.Errorf("says %v", err)
 	}
