@@ -316,7 +316,11 @@ func TestRun_SaysWhoHoldsTheTasks(t *testing.T) {
 				held, names = append(held, l), append(names, subjects.HeldLease{Task: l.Task.ID()})
 			}
 			b.gauge("p2", names)
-			time.Sleep(15 * time.Second)
+			select {
+			case <-time.After(15 * time.Second):
+			case <-ctx.Done():
+				return nil
+			}
 			for _, l := range held {
 				if _, err := p.Publish(ctx, trajectory(l.Task)); err != nil {
 					return err

@@ -70,20 +70,8 @@ func (t *trainers) gone(ctx context.Context, patience time.Duration) {
 func (m *member) bridgeUntilEnd(ctx context.Context, o BridgeOptions) error {
 	there := &trainers{changed: make(chan struct{}, 1)}
 	o.onEvent = there.event
-	ctx, end := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		if _, err := bus.AwaitRunEnd(ctx, m.conn, m.run); err == nil {
-			there.gone(ctx, lastWordPatience)
-			m.log.Info().Str("run", string(m.run)).Msg("the run has ended")
-			end(errRunOver)
-		} else if ctx.Err() == nil {
-			m.log.Warn().Err(err).Msg("the end of the run will not be noticed")
-		}
-	}()
-	defer func() { end(nil); <-watched }()
-	return unlessOver(ctx, m.bridge(ctx, o))
+	toldSo := func(ctx context.Context) { there.gone(ctx, lastWordPatience) }
+	return m.untilEndAnd(ctx, toldSo, func(ctx context.Context) error { return m.bridge(ctx, o) })
 }
 
 // lastWord writes the end that the ledger has into the run's record, for the

@@ -127,12 +127,19 @@ func Produce(ctx context.Context, j Join, o ProduceOptions) error {
 
 // untilEnd runs a role until it returns, or ends it when the run has ended.
 func (m *member) untilEnd(ctx context.Context, role func(context.Context) error) error {
+	return m.untilEndAnd(ctx, func(context.Context) {}, role)
+}
+
+// untilEndAnd is untilEnd for a role that is still needed after the run has
+// ended, until last returns.
+func (m *member) untilEndAnd(ctx context.Context, last func(context.Context), role func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		if reason, err := bus.AwaitRunEnd(ctx, m.conn, m.run); err == nil {
 			m.log.Info().Str("run", string(m.run)).Str("reason", reason).Msg("the run has ended")
+			last(ctx)
 			end(errRunOver)
 		} else if ctx.Err() == nil {
 			m.log.Warn().Err(err).Msg("the end of the run will not be noticed")
