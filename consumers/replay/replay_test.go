@@ -107,7 +107,8 @@ func TestTail_CostsTheRunNothing(t *testing.T) {
 		seen := make(chan *replay.Record, 100)
 		done := make(chan error, 1)
 		go func() {
-			done <- replay.Tail(ctx, w.conn, w.run, f, func(r *replay.Record) error { seen <- r; return nil })
+			_, err := replay.Tail(ctx, w.conn, w.run, f, func(r *replay.Record) error { seen <- r; return nil })
+			done <- err
 		}()
 		watched(t, w)
 		w.play(2, 10)
@@ -130,6 +131,35 @@ func TestTail_CostsTheRunNothing(t *testing.T) {
 		}
 		if _, again := w.read(replay.Filter{}); again != sum {
 			t.Error("the run is another one")
+		}
+	}
+}
+
+// TestTail_EndsWithTheRun: with all that came before the end, and at once where
+// the run has ended already.
+func TestTail_EndsWithTheRun(t *testing.T) {
+	for _, f := range []replay.Filter{{}, {Producers: []string{"p2"}}, {Steps: replay.Steps{From: 2, To: 99}}} {
+		w := newWorld(t, natstest.Loopback(t), "tail-end")
+		w.must(bus.CreateRun(t.Context(), w.conn, &subjects.RunRecord{V: 1, Run: w.run, Schema: subjects.SchemaVersion, Recipe: []byte("{}")}))
+		seen := map[string]bool{}
+		end, done := "", make(chan error, 1)
+		go func() {
+			var err error
+			end, err = replay.Tail(t.Context(), w.conn, w.run, f, func(r *replay.Record) error { seen[r.Entry.ID()] = true; return nil })
+			done <- err
+		}()
+		watched(t, w)
+		w.play(0, 10)
+		w.must(bus.EndRun(t.Context(), w.conn, w.run, subjects.EndComplete))
+		if err := <-done; err != nil || end != subjects.EndComplete {
+			t.Fatalf("ended with %q, %v", end, err)
+		}
+		if all, _ := w.read(f); len(all) == 0 || len(seen) != len(all) {
+			t.Errorf("showed %d of %d", len(seen), len(all))
+		}
+		end, err := replay.Tail(t.Context(), w.conn, w.run, f, func(*replay.Record) error { return errors.New("nothing comes") })
+		if err != nil || end != subjects.EndComplete {
+			t.Errorf("of an ended run: %q, %v", end, err)
 		}
 	}
 }

@@ -157,16 +157,16 @@ func replayed(r *replay.Record) *Replayed {
 	return v
 }
 
-// Tail calls each with the trajectories that are chosen, as they come, until ctx
-// ends. They have no bodies.
-func Tail(ctx context.Context, s Source, run subjects.Run, f ReplayFilter, each func(*Replayed) error) error {
+// Tail calls each with the trajectories that are chosen, as they come, until the
+// run ends, whose reason it returns, or ctx does. They have no bodies.
+func Tail(ctx context.Context, s Source, run subjects.Run, f ReplayFilter, each func(*Replayed) error) (end string, err error) {
 	conn, done, err := s.open(ctx, run)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer done()
 	if err := known(ctx, conn, run); err != nil {
-		return err
+		return "", err
 	}
 	return replay.Tail(ctx, conn, run, f, func(r *replay.Record) error { return each(replayed(r)) })
 }

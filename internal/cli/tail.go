@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +15,9 @@ func newTail(e *env) *cobra.Command {
 	var choose filterFlags
 	c := &cobra.Command{
 		Use: "tail RUN", Short: "Watch trajectories of a live run as they come",
-		Long: `Watch trajectories of a live run as they come, a line each, until interrupted.
-Only headers are read, nothing is leased or acknowledged: the run does not notice.`,
+		Long: `Watch trajectories of a live run as they come, a line each, until the run
+ends or you interrupt it. Only headers are read, nothing is leased or
+acknowledged: the run does not notice.`,
 		Args: exactArgs(1, "a run"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
@@ -25,7 +27,11 @@ Only headers are read, nothing is leased or acknowledged: the run does not notic
 			if err != nil {
 				return err
 			}
-			return app.Tail(c.Context(), f.source(c, e), subjects.Run(args[0]), filter, e.each(false))
+			end, err := app.Tail(c.Context(), f.source(c, e), subjects.Run(args[0]), filter, e.each(false))
+			if err == nil {
+				fmt.Fprintf(e.err, "run %s has ended (%s): nothing more comes; `headrace replay %s` shows what came\n", args[0], end, args[0])
+			}
+			return err
 		},
 	}
 	choose.flags(c)
