@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headrace/headrace/consumers/show"
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -47,7 +48,7 @@ func RequeueLetters(ctx context.Context, s Source, run subjects.Run, o RequeueOp
 	if err != nil {
 		return nil, err
 	}
-	found, err := findLetters(ctx, conn, run, o.LetterFilter)
+	found, err := show.FindLetters(ctx, conn, run, o.LetterFilter)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ type revived struct {
 // the message of ROLLOUTS: a letter has no index entry to compare the body with.
 func (m *member) reopen(ctx context.Context, l *bus.Letter) ([]*revived, error) {
 	c := &revived{letter: l.Number, item: l.Item}
-	src, err := source(ctx, m.conn, m.run, l)
+	src, err := show.Source(ctx, m.conn, m.run, l)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		c.fault = fmt.Errorf("message %d of %s, which has its index entry, is purged: the run is past it", l.Sequence, l.Source)
@@ -101,9 +102,9 @@ func (m *member) reopen(ctx context.Context, l *bus.Letter) ([]*revived, error) 
 		c.fault = fmt.Errorf("it is no trajectory: stage %s could not use message %d of %s", l.Stage, l.Sequence, l.Source)
 		return []*revived{c}, nil
 	}
-	b, err := bus.OpenBundle(src.seq, src.hdr, src.data)
+	b, err := bus.OpenBundle(src.Seq, src.Header, src.Data)
 	if err == nil && l.Item >= len(b.Items) {
-		err = fmt.Errorf("message %d has %d trajectories", src.seq, len(b.Items))
+		err = fmt.Errorf("message %d has %d trajectories", src.Seq, len(b.Items))
 	}
 	if err != nil {
 		c.fault = err

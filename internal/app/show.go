@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"github.com/headrace/headrace/consumers/show"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
 )
@@ -172,162 +171,49 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// errEnough ends a look at a stream that has shown what was looked for.
 var errEnough = errors.New("enough")
 
 // readAll reads a stream from its start to what is its end now.
 func readAll(ctx context.Context, c *bus.Conn, run subjects.Run, s subjects.Stream, fn func(*bus.Msg)) error {
-	state, err := bus.StreamState(ctx, c, run, s)
-	if err != nil || state.Msgs == 0 {
-		return err
-	}
-	err = bus.Follow(ctx, c, run.StreamName(s), run.Filter(s), state.FirstSeq, func(m *bus.Msg) error {
-		fn(m)
-		if m.Seq >= state.LastSeq {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	return show.Each(ctx, c, run, s, fn)
+}
+
+// entries reads the ledger to what is its end now.
+func entries(ctx context.Context, c *bus.Conn, run subjects.Run, fn func(uint64, *subjects.Entry)) error {
+	return show.Entries(ctx, c, run, fn)
 }
 
 // Found is one thing of a run: the ledger's word on it.
-type Found struct {
-	LedgerSeq uint64                `json:"ledger_seq,omitempty"`
-	Batch     *subjects.Batch       `json:"batch,omitempty"`
-	Commit    *subjects.CommitEvent `json:"commit,omitempty"`
-	Verdict   *subjects.Verdict     `json:"verdict,omitempty"`
-	Step      subjects.Step         `json:"trained_in_step,omitempty"`
+type Found = show.Found
+
+// with looks at a run on its bus, for as long as fn takes.
+func with[T any](ctx context.Context, s Source, run subjects.Run, fn func(*bus.Conn) (T, error)) (out T, err error) {
+	conn, done, err := s.open(ctx, run)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	return fn(conn)
 }
 
 // ShowStep finds the batch of a step and what the trainer said of it.
 func ShowStep(ctx context.Context, s Source, run subjects.Run, step subjects.Step) (*Found, error) {
-	conn, done, err := s.open(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	f := &Found{}
-	err = entries(ctx, conn, run, func(seq uint64, e *subjects.Entry) {
-		for i := range e.Batches {
-			if e.Batches[i].Step == step {
-				f.Batch, f.LedgerSeq = &e.Batches[i], seq
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if f.Batch == nil {
-		return nil, fmt.Errorf("run %s has no batch of step %d", run, step)
-	}
-	err = readAll(ctx, conn, run, subjects.Weights, func(m *bus.Msg) {
-		var c subjects.CommitEvent
-		if strings.HasSuffix(m.Subject, "."+string(subjects.EventCommit)) && subjects.DecodeMessage(m.Data, &c) == nil && c.Step == step {
-			f.Commit = &c
-		}
-	})
-	return f, err
+	return with(ctx, s, run, func(c *bus.Conn) (*Found, error) { return show.Step(ctx, c, run, step) })
 }
 
 // ShowGroup finds a group's verdict and the step it was trained in.
 func ShowGroup(ctx context.Context, s Source, run subjects.Run, group subjects.GroupID) (*Found, error) {
-	conn, done, err := s.open(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	f := &Found{}
-	err = entries(ctx, conn, run, func(seq uint64, e *subjects.Entry) { f.group(seq, e, group) })
-	if err == nil && f.Verdict == nil {
-		err = fmt.Errorf("run %s has no verdict on group %s: it is open or of an evaluation, which has none, or there is no such group", run, group)
-	}
-	return f, err
-}
-
-func (f *Found) group(seq uint64, e *subjects.Entry, group subjects.GroupID) {
-	for i := range e.Verdicts {
-		if e.Verdicts[i].Group == group {
-			f.Verdict, f.LedgerSeq = &e.Verdicts[i], seq
-		}
-	}
-	for i := range e.Batches {
-		for j := range e.Batches[i].Groups {
-			if e.Batches[i].Groups[j].Group == group {
-				f.Step = e.Batches[i].Step
-			}
-		}
-	}
-}
-
-func entries(ctx context.Context, c *bus.Conn, run subjects.Run, fn func(uint64, *subjects.Entry)) error {
-	var bad error
-	err := readAll(ctx, c, run, subjects.Ledger, func(m *bus.Msg) {
-		var e subjects.Entry
-		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
-			bad = fmt.Errorf("ledger entry %d: %w", m.Seq, err)
-			return
-		}
-		fn(m.Seq, &e)
-	})
-	return errors.Join(err, bad)
+	return with(ctx, s, run, func(c *bus.Conn) (*Found, error) { return show.Group(ctx, c, run, group) })
 }
 
 // ShowTrajectory finds the body of a trajectory, by its id group/slot/attempt.
 func ShowTrajectory(ctx context.Context, s Source, run subjects.Run, id string) (*subjects.Trajectory, error) {
-	conn, done, err := s.open(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	at, err := locate(ctx, conn, run, id)
-	if err != nil {
-		return nil, err
-	}
-	var t *subjects.Trajectory
-	fetcher := bus.NewFetcher(conn, run.StreamName(subjects.Rollouts), bus.FetchConfig{})
-	err = fetcher.Fetch(ctx, []bus.SeqSize{{Seq: at.Seq}}, func(seq uint64, hdr nats.Header, data []byte) error {
-		b, err := bus.OpenBundle(seq, hdr, data)
+	return with(ctx, s, run, func(c *bus.Conn) (*subjects.Trajectory, error) {
+		b, err := show.Find(ctx, c, run, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if body := b.Body(at.Index); body != nil {
-			t, err = subjects.DecodeTrajectory(body)
-			return err
-		}
-		return b.Items[at.Index].Err
+		return b.Trajectory, nil
 	})
-	return t, err
-}
-
-// locate finds a trajectory in the index of ROLLOUTS.
-func locate(ctx context.Context, c *bus.Conn, run subjects.Run, id string) (at subjects.Address, err error) {
-	state, err := bus.StreamState(ctx, c, run, subjects.Rollouts)
-	if err != nil {
-		return at, err
-	}
-	missing := fmt.Errorf("run %s has no trajectory %s", run, id)
-	if state.Msgs == 0 {
-		return at, missing
-	}
-	err = bus.FollowHeaders(ctx, c, run, state.FirstSeq, func(msgs []bus.HeaderMsg) error {
-		for i := range msgs {
-			for k, text := range msgs[i].Header[subjects.HeaderIndex] {
-				if e, err := subjects.ParseIndex(text); err == nil && e.ID() == id {
-					at = subjects.Address{Seq: msgs[i].Seq, Index: k}
-					return errEnough
-				}
-			}
-			if msgs[i].Seq >= state.LastSeq {
-				return missing
-			}
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return at, nil
-	}
-	return at, err
 }

@@ -47,7 +47,7 @@ func letterText(w io.Writer, d *app.LetterDetail) {
 	}
 	if d.Decoded != nil {
 		fmt.Fprintln(w)
-		trajectoryText(w, d.Decoded)
+		app.WriteTrajectory(w, d.Decoded, false)
 	}
 	if d.Fault != "" {
 		fmt.Fprintf(w, "\nnot decoded from byte %d on: %s\n", d.FaultAt, d.Fault)

@@ -185,7 +185,7 @@ func (e *env) each(bodies bool) func(*app.Replayed) error {
 		case e.json:
 			return enc.Encode(r)
 		case bodies && r.Decoded != nil:
-			trajectoryText(e.out, r.Decoded)
+			app.WriteTrajectory(e.out, r.Decoded, e.verbose)
 			fmt.Fprintln(e.out)
 			return nil
 		}

@@ -128,7 +128,7 @@ func (e *env) showThing(c *cobra.Command, s app.Source, run subjects.Run, kind, 
 		if err != nil {
 			return err
 		}
-		return e.print(app.ViewTrajectory(t), func(w io.Writer) { trajectoryText(w, t) })
+		return e.print(app.ViewTrajectory(t), func(w io.Writer) { app.WriteTrajectory(w, t, e.verbose) })
 	}
 	return usageError{fmt.Errorf("show %q: want step, group or trajectory", kind)}
 }
@@ -168,22 +168,4 @@ func groupText(w io.Writer, f *app.Found) {
 	fmt.Fprintln(t, "GROUP\tSLOT\tREWARD\tADVANTAGE\tTOKENS\tVERSIONS\tSTATUS\tADDRESS")
 	memberRows(t, string(v.Group), v.Members)
 	t.Flush() //nolint:errcheck // writing to the terminal
-}
-
-func trajectoryText(w io.Writer, t *subjects.Trajectory) {
-	fmt.Fprintf(w, "%s of %s (%s, seed %d): %s, reward %.3f", t.ID(), t.Environment, t.Kind, t.Seed, t.Status, t.Reward)
-	if t.Reason != "" {
-		fmt.Fprintf(w, " (%s)", t.Reason)
-	}
-	fmt.Fprintf(w, "\nplayed by %s on %s in %s, %d turns\n", t.Producer, t.Engine, time.Duration(t.Finished-t.Started).Round(time.Millisecond), len(t.Turns))
-	for i, s := range t.Segments {
-		fmt.Fprintf(w, "segment %d: %d tokens, %d sampled", i, len(s.Tokens), len(s.Logprobs))
-		for _, v := range s.Versions {
-			fmt.Fprintf(w, ", [%d,%d) by version %d", v.Start, v.End, v.Version)
-		}
-		fmt.Fprintln(w)
-	}
-	for _, m := range t.Messages {
-		fmt.Fprintf(w, "\n%s\n  %s\n", m.Role, strings.ReplaceAll(m.Content, "\n", "\n  "))
-	}
 }
