@@ -15,16 +15,16 @@ import (
 )
 
 // ReadFile reads the lossless form, or ATIF: what the first object says.
-func ReadFile(r io.Reader, head func(h *Header, line []byte) error, fn func(*Record) error) error {
+func ReadFile(r io.Reader, to Into) error {
 	in := bufio.NewReaderSize(r, 1<<20)
 	start, err := in.Peek(32)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read file: %w", err)
 	}
 	if strings.HasPrefix(string(start), `{"headrace_export"`) {
-		return ReadJSONL(in, head, fn)
+		return ReadJSONL(in, to)
 	}
-	return ReadATIF(in, head, fn)
+	return ReadATIF(in, to)
 }
 
 var errATIF = errors.New("neither an export of Headrace nor ATIF: want the file of `headrace export --format jsonl` or atif, or ATIF trajectories one after another")
@@ -32,7 +32,7 @@ var errATIF = errors.New("neither an export of Headrace nor ATIF: want the file 
 // ReadATIF reads trajectories of the Agent Trajectory Interchange Format, one
 // JSON object after another. Those that Headrace wrote come back whole; of others
 // it takes messages, tool calls, tokens and logprobs.
-func ReadATIF(r io.Reader, head func(h *Header, line []byte) error, fn func(*Record) error) error {
+func ReadATIF(r io.Reader, to Into) error {
 	dec := json.NewDecoder(r)
 	for n := 0; ; n++ {
 		var t atifTrajectory
@@ -47,11 +47,11 @@ func ReadATIF(r io.Reader, head func(h *Header, line []byte) error, fn func(*Rec
 			return fmt.Errorf("trajectory %d: %w", n+1, err)
 		}
 		if n == 0 {
-			if err := atifHead(&t, head); err != nil {
+			if err := atifHead(&t, to.Head); err != nil {
 				return err
 			}
 		}
-		if err := fn(t.record(n)); err != nil {
+		if err := to.Record(t.record(n)); err != nil {
 			return fmt.Errorf("trajectory %d: %w", n+1, err)
 		}
 	}

@@ -10,14 +10,7 @@ func TestReadATIF_OfHeadraceComesBackWhole(t *testing.T) {
 	want, _ := exported(t, c, origin, Filter{})
 	text, _ := written(t, c, Options{Format: ATIF})
 	var i *Importer
-	err := ReadFile(strings.NewReader(text), func(h *Header, line []byte) error {
-		makeRun(t, c, copied, line)
-		i = NewImporter(t.Context(), c, copied)
-		return nil
-	}, func(r *Record) error { return i.Write(r) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	importer(t, c, &i, func(to Into) error { return ReadFile(strings.NewReader(text), to) })
 	if _, err := i.Finish(1); err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +40,10 @@ const foreign = `{
 
 func TestReadATIF_TakesWhatOthersRecorded(t *testing.T) {
 	var all []*Record
-	err := ReadFile(strings.NewReader(foreign), func(*Header, []byte) error { return nil }, func(r *Record) error {
+	err := ReadFile(strings.NewReader(foreign), into(func(r *Record) error {
 		all = append(all, r)
 		return r.trajectory().Check(0)
-	})
+	}))
 	if err != nil || len(all) != 2 {
 		t.Fatal(err, len(all))
 	}
@@ -68,7 +61,7 @@ func TestReadATIF_TakesWhatOthersRecorded(t *testing.T) {
 
 func TestReadFile_RefusesWhatIsNeither(t *testing.T) {
 	for _, text := range []string{"", "hello", `{"messages": []}`, `{"schema_version": "ATIF-v2.0"}`} {
-		err := ReadFile(strings.NewReader(text), func(*Header, []byte) error { return nil }, func(*Record) error { return nil })
+		err := ReadFile(strings.NewReader(text), into(func(*Record) error { return nil }))
 		if err == nil || !strings.Contains(err.Error(), "neither") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -30,4 +30,9 @@ func (f *Filter) index(e *subjects.IndexEntry, fate *Fate) bool {
 		(len(f.Steps) == 0 || slices.ContainsFunc(f.Steps, func(s Steps) bool { return step > 0 && s.First <= step && step <= s.Last }))
 }
 
+// all reports whether nothing is filtered.
+func (f *Filter) all() bool {
+	return len(f.Steps)+len(f.Groups)+len(f.Producers)+len(f.Environments)+len(f.Kinds)+len(f.Statuses) == 0
+}
+
 func among[T comparable](want []T, have T) bool { return len(want) == 0 || slices.Contains(want, have) }

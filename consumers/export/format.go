@@ -89,7 +89,11 @@ func Export(ctx context.Context, c *bus.Conn, run subjects.Run, o Options) (*Res
 	}
 	defer s.discard()
 	result := &Result{Run: run, Format: o.Format, Path: o.Path}
-	if result.Counts, err = Read(ctx, c, run, o.Filter, s); err != nil {
+	var to Writer = s
+	if f, lines := s.(*file); lines {
+		to = f.Writer // which says whether it has a place for events
+	}
+	if result.Counts, err = Read(ctx, c, run, o.Filter, to); err != nil {
 		return nil, err
 	}
 	if err := s.Close(); err != nil {

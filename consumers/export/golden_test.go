@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,11 +14,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden exports anew")
 
-// TestGolden_FormsAreThoseOfTheirVersion compares the forms with what version 1
+// TestGolden_FormsAreThoseOfTheirVersion compares the forms with what this version
 // wrote. The Python tests read the same files with pyarrow.
 func TestGolden_FormsAreThoseOfTheirVersion(t *testing.T) {
 	c := world(t)
-	golden, dir := filepath.Join("testdata", "v1"), t.TempDir()
+	eventful(t, c)
+	golden, dir := filepath.Join("testdata", fmt.Sprintf("v%d", Version)), t.TempDir()
 	text, _ := exported(t, c, origin, Filter{})
 	r, err := Export(t.Context(), c, origin, Options{Format: Parquet, Path: filepath.Join(dir, "set")})
 	if err != nil {

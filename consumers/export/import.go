@@ -37,6 +37,7 @@ type Importer struct {
 	large   *bus.Publisher
 	sent    uint64 // messages
 	count   uint64 // trajectories
+	events  uint64
 	ledger  ledger
 }
 

@@ -23,13 +23,14 @@ func newLines(w io.Writer) lines {
 // jsonl is the lossless form.
 type jsonl struct{ lines }
 
-// NewJSONL writes the lossless form: the header, then a [Record] a line.
+// NewJSONL writes the lossless form: the header, a [Record] a line, an [Event] a line.
 func NewJSONL(w io.Writer, h *Header) (Writer, error) {
 	j := jsonl{newLines(w)}
 	return j, j.enc.Encode(h)
 }
 
 func (j jsonl) Write(r *Record, _ subjects.Address) error { return j.enc.Encode(r) }
+func (j jsonl) WriteEvent(e *Event) error                 { return j.enc.Encode(e) }
 func (jsonl) Close() error                                { return nil }
 
 // maxLine bounds a line that is read: a trajectory of MaxTokens and its text.
@@ -48,8 +49,31 @@ func readHeader(line []byte, h *Header) error {
 	return nil
 }
 
-// ReadJSONL reads the lossless form: the header, as it is, to head, and each record to fn.
-func ReadJSONL(r io.Reader, head func(h *Header, line []byte) error, fn func(*Record) error) error {
+// Into is where a file is read to.
+type Into struct {
+	Head   func(h *Header, line []byte) error // the header, as it is
+	Record func(*Record) error
+	Event  func(*Event) error
+}
+
+// line hands over a line that is not the header.
+func (to *Into) line(b []byte) error {
+	if bytes.HasPrefix(b, []byte(eventStart)) {
+		var e Event
+		if err := json.Unmarshal(b, &e); err != nil {
+			return err
+		}
+		return to.Event(&e)
+	}
+	var rec Record
+	if err := json.Unmarshal(b, &rec); err != nil {
+		return err
+	}
+	return to.Record(&rec)
+}
+
+// ReadJSONL reads the lossless form.
+func ReadJSONL(r io.Reader, to Into) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 1<<20), maxLine)
 	for n := 1; s.Scan(); n++ {
@@ -58,16 +82,12 @@ func ReadJSONL(r io.Reader, head func(h *Header, line []byte) error, fn func(*Re
 			if err := readHeader(s.Bytes(), &h); err != nil {
 				return err
 			}
-			if err := head(&h, bytes.Clone(s.Bytes())); err != nil {
+			if err := to.Head(&h, bytes.Clone(s.Bytes())); err != nil {
 				return err
 			}
 			continue
 		}
-		var rec Record
-		if err := json.Unmarshal(s.Bytes(), &rec); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-		if err := fn(&rec); err != nil {
+		if err := to.line(s.Bytes()); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}

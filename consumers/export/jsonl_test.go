@@ -1,6 +1,9 @@
 package export
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,22 +14,16 @@ import (
 
 func TestJSONL_ComesBackByteForByte(t *testing.T) {
 	c := world(t)
+	eventful(t, c)
 	want, n := exported(t, c, origin, Filter{})
-	if n != (Counts{Trajectories: 8}) || strings.Count(want, "\n") != 9 {
+	if n != (Counts{Trajectories: 8, Events: 7}) || strings.Count(want, "\n") != 9+7 {
 		t.Fatalf("%+v of\n%s", n, want)
 	}
-	var i *Importer
-	err := ReadJSONL(strings.NewReader(want), func(h *Header, line []byte) error {
-		if h.Run != origin {
-			t.Errorf("header %+v", h)
-		}
-		makeRun(t, c, copied, line)
-		i = NewImporter(t.Context(), c, copied)
-		return nil
-	}, func(r *Record) error { return i.Write(r) })
-	if err != nil {
-		t.Fatal(err)
+	if _, n := exported(t, c, origin, Filter{Statuses: []subjects.Status{subjects.Succeeded}}); n.Events != 0 {
+		t.Errorf("a part of a run has %d events", n.Events)
 	}
+	var i *Importer
+	importer(t, c, &i, func(to Into) error { return ReadJSONL(strings.NewReader(want), to) })
 	if count, err := i.Finish(40); count != 8 || err != nil {
 		t.Fatal(count, err)
 	}
@@ -37,6 +34,34 @@ func TestJSONL_ComesBackByteForByte(t *testing.T) {
 	again, _ := exported(t, c, origin, Filter{})
 	if again != want {
 		t.Error("the origin changed")
+	}
+}
+
+// TestJSONL_TakesVersion1: its files have no events, and come back as they are.
+func TestJSONL_TakesVersion1(t *testing.T) {
+	c := natstest.Connect(t, natstest.InProcess(t))
+	want, err := os.ReadFile(filepath.Join("testdata", "v1", "world.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var i *Importer
+	importer(t, c, &i, func(to Into) error { return ReadJSONL(bytes.NewReader(want), to) })
+	if _, err := i.Finish(1); err != nil {
+		t.Fatal(err)
+	}
+	if have, _ := exported(t, c, copied, Filter{}); have != string(want) {
+		t.Errorf("exported\n%s\nafter an import\n%s", want, have)
+	}
+}
+
+func TestImport_RefusesEventsItDoesNotKnow(t *testing.T) {
+	c := natstest.Connect(t, natstest.InProcess(t))
+	makeRun(t, c, copied, nil)
+	i := NewImporter(t.Context(), c, copied)
+	for _, line := range []string{`{"event":"dance","body":{}}`, `{"event":"commit","body":{"metrics":{"loss":"much"}}}`, `{"event":"ack","body":{"engine":"a.b"}}`} {
+		if err := ReadJSONL(strings.NewReader(`{"headrace_export":2,"run":"x"}`+"\n"+line), Into{Head: func(*Header, []byte) error { return nil }, Event: i.WriteEvent}); err == nil || !strings.HasPrefix(err.Error(), "line 2: event") {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
 
@@ -61,10 +86,10 @@ func TestImport_TakesBodiesLargerThanAMessage(t *testing.T) {
 	}
 	var have []string
 	text, _ := exported(t, c, copied, Filter{})
-	err := ReadJSONL(strings.NewReader(text), func(*Header, []byte) error { return nil }, func(r *Record) error {
+	err := ReadJSONL(strings.NewReader(text), into(func(r *Record) error {
 		have = append(have, r.ID)
 		return nil
-	})
+	}))
 	if err != nil || !slices.Equal(have, want) {
 		t.Errorf("%v, %v", have, err)
 	}
@@ -99,10 +124,10 @@ func TestReadJSONL_SaysWhatIsWrong(t *testing.T) {
 	for _, k := range []struct{ text, want string }{
 		{"hello\n", "not an export of Headrace"},
 		{`{"id":"x"}`, "not an export of Headrace"},
-		{`{"headrace_export":2}`, "use a newer headrace"},
+		{`{"headrace_export":3}`, "use a newer headrace"},
 		{head + "{\n", "line 2"},
 	} {
-		err := ReadJSONL(strings.NewReader(k.text), func(*Header, []byte) error { return nil }, func(*Record) error { return nil })
+		err := ReadJSONL(strings.NewReader(k.text), into(func(*Record) error { return nil }))
 		if err == nil || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%q: %v, want %q", k.text, err, k.want)
 		}

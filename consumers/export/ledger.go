@@ -16,6 +16,7 @@ type ledger struct {
 	verdicts []*subjects.Verdict
 	groups   map[subjects.GroupID]*subjects.Verdict
 	batches  map[subjects.Step]*subjects.Batch
+	evals    []subjects.EvalResult
 	last     uint64 // ROLLOUTS sequence
 }
 
@@ -86,6 +87,11 @@ func (l *ledger) write(ctx context.Context, c *bus.Conn, run subjects.Run, now i
 			e.Verdicts = append(e.Verdicts, *v)
 		}
 		if err := put(e); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(l.evals, perEntry) {
+		if err := put(&subjects.Entry{Evals: part}); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,8 @@ type Counts struct {
 	Trajectories uint64 `json:"trajectories"`
 	Filtered     uint64 `json:"filtered"`
 	Unreadable   uint64 `json:"unreadable"`
+	// Events were written: of an export of all, in the form that has them.
+	Events uint64 `json:"events,omitempty"`
 }
 
 // HeaderOf is the header of a run's export. An imported run has that of the
@@ -44,6 +46,9 @@ func Read(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, w Writer
 	var err error
 	if r.fates, err = readFates(ctx, c, run); err == nil {
 		err = readAll(ctx, c, run, subjects.Rollouts, func(m *bus.Msg) error { return r.message(ctx, m) })
+	}
+	if to, has := w.(EventWriter); err == nil && has && f.all() {
+		r.counts.Events, err = events(ctx, c, run, to)
 	}
 	if err != nil {
 		return r.counts, fmt.Errorf("export %s: %w", run, err)

@@ -7,8 +7,8 @@ import (
 )
 
 // Version is the version of the JSONL form (docs/export.md). Fields are only ever
-// added; a reader refuses a higher one than its own.
-const Version = 1
+// added; a reader refuses a higher one than its own. Version 2 added events.
+const Version = 2
 
 // Header is the first line of the JSONL form: which run it is.
 type Header struct {

@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -138,4 +139,64 @@ func exported(t testing.TB, c *bus.Conn, run subjects.Run, f Filter) (string, Co
 		t.Fatal(err)
 	}
 	return out.String(), n
+}
+
+// eventful adds what a trainer and an engine said, and an evaluation.
+func eventful(t testing.TB, c *bus.Conn) {
+	t.Helper()
+	send := func(subject string, event any) {
+		t.Helper()
+		data, err := subjects.EncodeMessage(event)
+		if err == nil {
+			_, err = bus.Send(t.Context(), c, subject, "", nil, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(origin.WeightsSubject(subjects.EventResumed), &subjects.ResumedEvent{V: 1, Incarnation: 1, At: 5})
+	send(origin.WeightsSubject(subjects.EventVersion), &subjects.VersionEvent{V: 1, Incarnation: 1, Dir: "/w/größer", Format: "safetensors", Files: []subjects.File{{Name: "a", Bytes: 1, SHA256: "00"}}, At: 6})
+	send(origin.AckSubject("eng-0"), &subjects.AckEvent{V: 1, Engine: "eng-0", Incarnation: 1, LoadSeconds: 1.0 / 3, At: 7})
+	send(origin.WeightsSubject(subjects.EventCommit), &subjects.CommitEvent{V: 1, Step: 1, Incarnation: 1, Tokens: 30, TrainSeconds: 0.1, WaitSeconds: 2,
+		Metrics: map[string]float64{"loss": math.NaN(), "entropy": 1.0 / 3, "kl": math.Inf(1)}, At: 22})
+	send(origin.WeightsSubject(subjects.EventCommit), &subjects.Gauges{V: 9}) // no commit
+	send(origin.WeightsSubject(subjects.EventCheckpoint), &subjects.CheckpointEvent{V: 1, Step: 1, Incarnation: 1, Path: "/c/1", At: 23})
+	send(origin.WeightsSubject("later"), &subjects.ResumedEvent{V: 1}) // of a version to come
+	send(origin.AckSubject("eng-0"), &subjects.AckEvent{V: 1, Engine: "eng-0", Version: 1, Incarnation: 1, Error: "no room", At: 25})
+	head, err := bus.StreamState(t.Context(), c, origin, subjects.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := subjects.EncodeMessage(&subjects.Entry{V: 1, At: 31, Evals: []subjects.EvalResult{{Round: 1, Tasks: 4, Sampled: 0.25, Greedy: 0.5, MaxVersion: 1}}})
+	if err == nil {
+		_, err = bus.Append(t.Context(), c, origin.LedgerSubject(), nil, data, head.LastSeq)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// into reads records, and nothing else.
+func into(fn func(*Record) error) Into {
+	return Into{Head: func(*Header, []byte) error { return nil }, Record: fn, Event: func(*Event) error { return nil }}
+}
+
+// importer reads a file into the run copied.
+func importer(t testing.TB, c *bus.Conn, i **Importer, read func(Into) error) {
+	t.Helper()
+	err := read(Into{
+		Head: func(h *Header, line []byte) error {
+			if h.Run != origin {
+				t.Errorf("header %+v", h)
+			}
+			makeRun(t, c, copied, line)
+			*i = NewImporter(t.Context(), c, copied)
+			return nil
+		},
+		Record: func(r *Record) error { return (*i).Write(r) },
+		Event:  func(e *Event) error { return (*i).WriteEvent(e) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

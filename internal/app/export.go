@@ -123,11 +123,15 @@ func importFile(ctx context.Context, conn *bus.Conn, path string, run subjects.R
 	}
 	defer in.Close() //nolint:errcheck // read
 	var importer *export.Importer
-	err = export.ReadFile(in, func(h *export.Header, line []byte) error {
-		result.Origin = string(h.Run)
-		importer = export.NewImporter(ctx, conn, run)
-		return importedRecord(ctx, conn, run, h, line)
-	}, func(r *export.Record) error { return importer.Write(r) })
+	err = export.ReadFile(in, export.Into{
+		Head: func(h *export.Header, line []byte) error {
+			result.Origin = string(h.Run)
+			importer = export.NewImporter(ctx, conn, run)
+			return importedRecord(ctx, conn, run, h, line)
+		},
+		Record: func(r *export.Record) error { return importer.Write(r) },
+		Event:  func(e *export.Event) error { return importer.WriteEvent(e) },
+	})
 	if err != nil {
 		return err
 	}

@@ -27,15 +27,15 @@ SCALARS = [
     "reward",
 ]
 NO_FATE = {"outcome": "", "member": False, "masked": False, "step": 0, "advantage": 0.0}
-FORMS = Path(__file__).resolve().parents[3] / "consumers" / "export" / "testdata" / "v1"
+FORMS = Path(__file__).resolve().parents[3] / "consumers" / "export" / "testdata" / "v2"
 
 
 @pytest.fixture(scope="module")
 def records() -> Records:
     """Return the trajectories of the lossless form, by id."""
     header, *lines = (FORMS / "world.jsonl").read_bytes().splitlines()
-    assert json.loads(header)["headrace_export"] == 1
-    return {r["id"]: r for r in map(json.loads, lines)}
+    assert json.loads(header)["headrace_export"] == 2
+    return {r["id"]: r for r in map(json.loads, lines) if "event" not in r}
 
 
 @pytest.fixture(scope="module")
