@@ -15,7 +15,8 @@ import (
 var update = flag.Bool("update", false, "write the golden exports anew")
 
 // TestGolden_FormsAreThoseOfTheirVersion compares the forms with what this version
-// wrote. The Python tests read the same files with pyarrow.
+// wrote. The Python tests read the same files with pyarrow and
+// the models of ATIF.
 func TestGolden_FormsAreThoseOfTheirVersion(t *testing.T) {
 	c := world(t)
 	eventful(t, c)
@@ -29,8 +30,9 @@ func TestGolden_FormsAreThoseOfTheirVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	atif, _ := written(t, c, Options{Format: ATIF})
 	if *update {
-		for name, data := range map[string][]byte{"world.jsonl": []byte(text), "world.parquet": table} {
+		for name, data := range map[string][]byte{"world.jsonl": []byte(text), "world.parquet": table, "world.atif.jsonl": []byte(atif)} {
 			if err := os.WriteFile(filepath.Join(golden, name), data, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -39,6 +41,9 @@ func TestGolden_FormsAreThoseOfTheirVersion(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join(golden, "world.jsonl"))
 	if err != nil || !bytes.Equal(want, []byte(text)) {
 		t.Errorf("%v: the lossless form is no longer that of version %d:\n%s", err, Version, text)
+	}
+	if want, err = os.ReadFile(filepath.Join(golden, "world.atif.jsonl")); err != nil || !bytes.Equal(want, []byte(atif)) {
+		t.Errorf("%v: the ATIF form is another one:\n%s", err, atif)
 	}
 	have, err := parquet.ReadFile[row](r.Files[0])
 	if err != nil {

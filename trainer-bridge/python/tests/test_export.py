@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from atif import Trajectory
 
 Records = dict[str, dict[str, Any]]
 SCALARS = [
@@ -93,3 +94,22 @@ def test_tokens_are_those_of_the_segment(table: Any, records: Records) -> None:
         )
         assert [i for i, v in enumerate(row["policy_versions"]) if v >= 0] == sampled
         assert [i for i, m in enumerate(row["loss_mask"]) if m] == positions(s["loss_mask"])
+
+
+def test_atif_is_what_its_models_read(records: Records) -> None:
+    """`atif` has the models of the format's own project."""
+    lines = (FORMS / "world.atif.jsonl").read_bytes().splitlines()
+    for line, record in zip(lines, records.values(), strict=True):
+        t = Trajectory.model_validate_json(line)
+        assert t.schema_version == "ATIF-v1.7"
+        assert t.trajectory_id == record["id"]
+        agent = [s for s in t.steps if s.source == "agent"]
+        assert [bool(s.tool_calls) for s in agent if s.tool_calls] == [True] * sum(
+            m["role"] == "assistant" and "<tool_call>" in m["content"] for m in record["messages"]
+        )
+        ids = [s.metrics.completion_token_ids for s in agent if s.metrics is not None]
+        turns = [
+            record["segments"][u["segment"]]["tokens"][slice(*u["completion"])]
+            for u in record["turns"]
+        ]
+        assert ids == turns
