@@ -1,0 +1,121 @@
+// One live run: four signals fed by one EventSource. What arrives replaces or extends what is held, within bounds;
+// a snapshot comes with every connection, and a gap in the points means: ask for the series again.
+import { signal, batch } from "../vendor/signals.js";
+import { get, api } from "./api.js";
+import { addPoint, mergeSteps, noSteps } from "./columns.js";
+
+const spans = { short: 600, long: 43200 }; // seconds; the server keeps 1 s points for the first, 10 s means for the second
+const hiddenFor = 60_000; // ms a tab may be out of sight before it hangs up
+const overlap = 200; // steps asked for again after a break, since they may have changed
+let current = null;
+
+/**
+ * The live state of a run. The same run answers the same stream; another run closes the one before; null closes it.
+ * @returns {{run: string, state: Signal, steps: Signal, series: Signal, span: Signal, connection: Signal, setSpan: function, close: function}}
+ *   state: board.State or null before the first; steps: columns; series: columns of `span` seconds;
+ *   connection: {status: "connecting"|"live"|"retrying"|"paused", text, error, retryAt (ms)}
+ */
+export function stream(run) {
+  if (current?.run === run) return current;
+  current?.close();
+  current = run ? open(run) : null;
+  return current;
+}
+
+function open(run) {
+  const s = {
+    run, state: signal(null), steps: signal(noSteps()), series: signal({ at: [] }), span: signal(spans.short),
+    connection: signal({ status: "connecting", text: "connecting", error: null, retryAt: 0 }),
+  };
+  let source = null, timer = 0, attempt = 0, n = null, closed = false, hidden = 0, asking = null, slow = 0;
+
+  const tell = (status, text, error = null, retryAt = 0) => { s.connection.value = { status, text, error, retryAt }; };
+  const hang = () => { source?.close(); source = null; clearTimeout(timer); };
+
+  function connect() {
+    hang();
+    if (closed) return;
+    tell("connecting", attempt ? "reconnecting" : "connecting", s.connection.value.error);
+    source = new EventSource(new URL(api("runs", run, "events"), document.baseURI));
+    on("open", () => { attempt = 0; n = null; tell("live", "live"); refill(); });
+    on("state", (e) => { s.state.value = JSON.parse(e.data); });
+    on("steps", (e) => { s.steps.value = mergeSteps(s.steps.value, unwrap(e)); });
+    on("point", (e) => point(JSON.parse(e.data)));
+    on("bye", () => lost("The server stopped."));
+    on("error", () => lost("The connection broke."));
+  }
+
+  // on hears one kind of event of the present connection; what cannot be read is left out, and said once.
+  function on(kind, hear) {
+    const own = source;
+    own.addEventListener(kind, (e) => {
+      if (own !== source) return;
+      try { hear(e); } catch (fault) { tell("live", "live", `An event of kind ${kind} could not be read: ${fault.message}`); }
+    });
+  }
+
+  async function lost(text) {
+    hang();
+    attempt++;
+    const wait = Math.min(30_000, 500 * 2 ** attempt) * (0.75 + Math.random() / 2);
+    tell("retrying", "reconnecting", text, Date.now() + wait);
+    timer = setTimeout(connect, wait);
+    // An EventSource does not say why: ask the API, whose answer is a sentence.
+    const reason = await get(api("runs", run)).then(() => null, (e) => e);
+    if (reason && s.connection.value.status === "retrying") tell("retrying", "reconnecting", reason.message, s.connection.value.retryAt);
+  }
+
+  function point(row) {
+    const gap = n !== null && row.n !== n + 1;
+    n = row.n;
+    if (gap) refill();
+    else if (s.span.value === spans.short) s.series.value = addPoint(s.series.value, row, spans.short);
+  }
+
+  // refill asks for the series (and, after a break, the steps) again.
+  async function refill() {
+    asking?.abort();
+    asking = new AbortController();
+    const { signal: abort } = asking;
+    const from = (s.steps.value.step.at(-1) ?? 0) - overlap;
+    try {
+      const [series, steps] = await Promise.all([
+        get(api("runs", run, "series", { span: s.span.value }), { signal: abort }),
+        get(api("runs", run, "steps", { from: Math.max(0, from) }), { signal: abort }),
+      ]);
+      batch(() => { s.series.value = series.columns; s.steps.value = mergeSteps(s.steps.value, steps.columns); });
+    } catch { /* the connection's own error tells more; the next one asks again */ }
+  }
+
+  // A hidden tab hangs up after a minute (a browser has six connections to a server) and catches up when seen.
+  function seen() {
+    clearTimeout(hidden);
+    if (document.visibilityState === "hidden") {
+      hidden = setTimeout(() => { hang(); tell("paused", "paused while the tab is hidden"); }, hiddenFor);
+    } else if (!source) { attempt = 0; connect(); }
+  }
+  document.addEventListener("visibilitychange", seen);
+  addEventListener("online", seen);
+
+  /** Chooses how far back the series reaches: 600 s of points, or 43200 s of means asked for every 10 s. */
+  s.setSpan = (span) => {
+    s.span.value = span;
+    clearInterval(slow);
+    if (span !== spans.short) slow = setInterval(() => source && refill(), 10_000);
+    refill();
+  };
+  s.close = () => {
+    closed = true;
+    hang();
+    asking?.abort();
+    clearTimeout(hidden);
+    clearInterval(slow);
+    document.removeEventListener("visibilitychange", seen);
+    removeEventListener("online", seen);
+    if (current === s) current = null;
+  };
+  connect();
+  return s;
+}
+
+const unwrap = (e) => { const v = JSON.parse(e.data); return v.columns ?? v; };

@@ -1,0 +1,4 @@
+import { html } from "../lib/preact.js";
+import { Page, Loading } from "../lib/ui.js";
+
+export default () => html`<${Page} title="run"><${Loading} /></${Page}>`;
