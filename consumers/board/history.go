@@ -1,0 +1,116 @@
+package board
+
+import "math"
+
+// history remembers a process's counters for a minute or so. A counter that
+// falls was started anew; what it had grown to is kept.
+type history struct {
+	keys   []string
+	every  float64   // seconds between samples
+	last   []float64 // as said last
+	grown  []float64 // since the board began to look
+	at     []float64 // of the samples, oldest first
+	values []float64 // len(keys) a sample
+}
+
+const mostSamples = 72
+
+func newHistory(every float64, keys ...string) *history {
+	return &history{keys: keys, every: every, last: nans(len(keys)), grown: make([]float64, len(keys))}
+}
+
+func nans(n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = math.NaN()
+	}
+	return x
+}
+
+// add folds a report in. A key that it does not have keeps its value.
+func (h *history) add(now float64, m map[string]float64) {
+	for i, key := range h.keys {
+		if key == "" {
+			continue // it is set
+		}
+		v := counter(m, key)
+		switch last := h.last[i]; {
+		case math.IsNaN(v):
+			continue
+		case v >= last:
+			h.grown[i] += v - last
+		case v < last:
+			h.grown[i] += v
+		}
+		h.last[i] = v
+	}
+	n := len(h.at)
+	if n > 0 && now-h.at[n-1] < h.every {
+		return
+	}
+	if n == mostSamples {
+		half := mostSamples / 8
+		h.at = append(h.at[:0], h.at[half:]...)
+		h.values = append(h.values[:0], h.values[half*len(h.keys):]...)
+	}
+	h.at, h.values = append(h.at, now), append(h.values, h.grown...)
+}
+
+// over is by how much a counter grew in the last span seconds before now, and
+// in how many; nothing where it was not said or nothing was heard meanwhile.
+func (h *history) over(key int, now, span float64) (grown, seconds float64) {
+	n := len(h.at)
+	if n < 2 || math.IsNaN(h.last[key]) || h.at[n-1] < now-span {
+		return math.NaN(), 0
+	}
+	first := 0
+	for i := n - 2; i >= 0; i-- {
+		if h.at[i] <= now-span {
+			first = i
+			break
+		}
+	}
+	k := len(h.keys)
+	return h.values[(n-1)*k+key] - h.values[first*k+key], h.at[n-1] - h.at[first]
+}
+
+// rate is a counter's growth a second.
+func (h *history) rate(key int, now, span float64) float64 {
+	grown, seconds := h.over(key, now, span)
+	return grown / seconds // 0/0 is unknown, as it should be
+}
+
+// ratio is the growth of one counter by that of another.
+func (h *history) ratio(key, of int, now, span float64) float64 {
+	a, _ := h.over(key, now, span)
+	b, _ := h.over(of, now, span)
+	return fraction(a / b)
+}
+
+// fraction is x where it is a fraction, but for rounding and reports that came
+// a little late; unknown where it is no number.
+func fraction(x float64) float64 {
+	if !known(x) {
+		return math.NaN()
+	}
+	return min(max(x, 0), 1)
+}
+
+// counter is a gauge that is a number and not negative; else unknown.
+func counter(m map[string]float64, key string) float64 {
+	if v, ok := m[key]; ok && known(v) && v >= 0 {
+		return v
+	}
+	return math.NaN()
+}
+
+// whole is a count for people: never negative, never beyond what a float counts exactly.
+func whole(x float64) int64 {
+	if !(x > 0) {
+		return 0
+	}
+	return int64(min(x, 1<<53))
+}
+
+// set is the value of a counter that is counted here, for the next sample.
+func (h *history) set(key int, v float64) { h.last[key], h.grown[key] = v, v }
