@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/grouper"
@@ -91,9 +92,7 @@ func (r *recording) rollouts(ctx context.Context, to *bus.Conn, name subjects.Ru
 	}
 	prefix := r.run.RolloutSubject("")
 	err := bus.Follow(ctx, r.conn, r.run.StreamName(subjects.Rollouts), "", 1, func(m *bus.Msg) error {
-		header := maps.Clone(m.Header)
-		maps.DeleteFunc(header, func(k string, _ []string) bool { return strings.HasPrefix(k, "Nats-") })
-		seq, err := bus.Send(ctx, to, name.RolloutSubject(strings.TrimPrefix(m.Subject, prefix)), fmt.Sprintf("copy/%d", m.Seq), header, m.Data)
+		seq, err := bus.Send(ctx, to, name.RolloutSubject(strings.TrimPrefix(m.Subject, prefix)), fmt.Sprintf("copy/%d", m.Seq), portable(m.Header), m.Data)
 		switch {
 		case err != nil:
 			return err
@@ -108,6 +107,49 @@ func (r *recording) rollouts(ctx context.Context, to *bus.Conn, name subjects.Ru
 		return nil
 	}
 	return err
+}
+
+// letters copies DEADLETTER, whose sequences the ledger names as well, and leaves
+// out what is gone from it.
+func (r *recording) letters(ctx context.Context, to *bus.Conn, name subjects.Run) error {
+	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.DeadLetter)
+	if err != nil || state.Msgs == 0 {
+		return err
+	}
+	next, prefix := uint64(1), r.run.DeadLetterSubject("")
+	err = bus.Follow(ctx, r.conn, r.run.StreamName(subjects.DeadLetter), "", state.FirstSeq, func(m *bus.Msg) error {
+		for ; next < m.Seq; next++ {
+			if _, err := bus.SkipLetter(ctx, to, name, next); err != nil {
+				return err
+			}
+		}
+		header := portable(m.Header)
+		if header.Get(subjects.HeaderSource) == r.run.StreamName(subjects.Rollouts) {
+			header.Set(subjects.HeaderSource, name.StreamName(subjects.Rollouts))
+		}
+		seq, err := bus.Send(ctx, to, name.DeadLetterSubject(strings.TrimPrefix(m.Subject, prefix)), bus.CopyID(m.Header, m.Seq), header, m.Data)
+		switch {
+		case err != nil:
+			return err
+		case seq != m.Seq:
+			return fmt.Errorf("copy dead letters to %s: letter %d became %d: somebody else writes there", name, m.Seq, seq)
+		case seq >= state.LastSeq:
+			return errEnough
+		}
+		next++
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// portable are a message's headers without the server's.
+func portable(h nats.Header) nats.Header {
+	out := maps.Clone(h)
+	maps.DeleteFunc(out, func(k string, _ []string) bool { return strings.HasPrefix(k, "Nats-") })
+	return out
 }
 
 // target is the ledger that a copy writes.
@@ -195,6 +237,9 @@ func (r *recording) copyTo(ctx context.Context, to *bus.Conn, name subjects.Run)
 	}
 	if err == nil {
 		err = r.rollouts(ctx, to, name, upTo)
+	}
+	if err == nil {
+		err = r.letters(ctx, to, name)
 	}
 	if err != nil {
 		return 0, err

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -89,6 +92,43 @@ func sample(g subjects.GroupID, slot subjects.Slot, tokenizer string, key []byte
 		Status: subjects.Succeeded, Reward: float64(slot), Token: subjects.LeaseToken(key, subjects.Train, g, slot, 0),
 		Segments: []subjects.Segment{{Parent: -1, Tokens: []int32{1, 2, 3, int32(slot)}, Logprobs: []float32{-1, -2}, //nolint:gosec // small
 			Versions: []subjects.VersionSpan{{Start: 2, End: 4}}, LossMask: []subjects.Span{{Start: 2, End: 4}}}}}
+}
+
+// TestCopyRun_HasItsDeadLetters: under their numbers, about the copy, and what
+// was dropped from them stays dropped.
+func TestCopyRun_HasItsDeadLetters(t *testing.T) {
+	s := recordRun(t, "lake", 1)
+	conn, done, err := s.open(t.Context(), "lake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		hdr := nats.Header{subjects.HeaderReason: {"no trajectory"}, subjects.HeaderSource: {subjects.Run("lake").StreamName(subjects.Rollouts)}, subjects.HeaderSequence: {"1"}}
+		if _, err := bus.Send(t.Context(), conn, subjects.Run("lake").DeadLetterSubject("inspect"), fmt.Sprint(i), hdr, []byte("body")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done()
+	if _, err := DropLetters(t.Context(), s, "lake", LetterFilter{Numbers: []uint64{2}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CopyRun(t.Context(), s, "lake", "copy", 0); err != nil {
+		t.Fatal(err)
+	}
+	want, err := DeadLetters(t.Context(), s, "lake", LetterFilter{Dropped: true})
+	if err != nil || len(want) != 3 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	have, err := DeadLetters(t.Context(), s, "copy", LetterFilter{Dropped: true})
+	for i := range want {
+		want[i].Source, want[i].At = subjects.Run("copy").StreamName(subjects.Rollouts), time.Time{}
+	}
+	for i := range have {
+		have[i].At = time.Time{}
+	}
+	if err != nil || !reflect.DeepEqual(have, want) {
+		t.Errorf("%v:\n%+v\nwant\n%+v", err, have, want)
+	}
 }
 
 func TestCopyRun_IsTheRun(t *testing.T) {

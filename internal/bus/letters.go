@@ -156,3 +156,22 @@ func removeLetter(ctx context.Context, c *Conn, run subjects.Run, l *Letter) err
 	}
 	return nil
 }
+
+// SkipLetter takes the next sequence of DEADLETTER, which it returns, and leaves
+// nothing there: in a copy of a run, for a letter that is gone.
+func SkipLetter(ctx context.Context, c *Conn, run subjects.Run, number uint64) (uint64, error) {
+	seq, err := Send(ctx, c, run.DeadLetterSubject("gone"), "gone/"+strconv.FormatUint(number, 10), nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	return seq, removeLetter(ctx, c, run, &Letter{Seq: seq})
+}
+
+// CopyID is the message id of a letter in a copy of its run. That of a stub says
+// which letter it stands for, and stays.
+func CopyID(h nats.Header, seq uint64) string {
+	if id := h.Get(jetstream.MsgIDHeader); strings.HasPrefix(id, stubID) {
+		return id
+	}
+	return "copy/" + strconv.FormatUint(seq, 10)
+}
