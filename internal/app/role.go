@@ -10,6 +10,7 @@ import (
 
 	group "github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/metrics"
 	"github.com/headrace/headrace/internal/recipe"
 	"github.com/headrace/headrace/subjects"
 )
@@ -26,7 +27,9 @@ type Join struct {
 	Wait time.Duration
 	// Health, when set, is a file that is renewed while the bus answers.
 	Health string
-	Log    zerolog.Logger
+	// Metrics, when set, is the address that the role serves its numbers on.
+	Metrics string
+	Log     zerolog.Logger
 }
 
 // with connects, reads the run's record and hands both to fn.
@@ -121,7 +124,9 @@ func CreateRun(ctx context.Context, j Join, replicas int) error {
 // Produce plays a run's tasks until ctx or the run ends.
 func Produce(ctx context.Context, j Join, o ProduceOptions) error {
 	return j.with(ctx, "produce", func(m *member) error {
-		return m.untilEnd(ctx, func(ctx context.Context) error { return m.produce(ctx, o) })
+		return m.exported(ctx, j.Metrics, []metrics.Own{{Role: metrics.RoleProducer, Instance: o.Name}}, func() error {
+			return m.untilEnd(ctx, func(ctx context.Context) error { return m.produce(ctx, o) })
+		})
 	})
 }
 
@@ -164,7 +169,9 @@ func unlessOver(ctx context.Context, err error) error {
 // decides, the others stand by.
 func Group(ctx context.Context, j Join, writer string) error {
 	return j.with(ctx, "group", func(m *member) error {
-		err := m.withDesk(ctx, func(ctx context.Context) error { return m.group(ctx, writer) })
+		err := m.exported(ctx, j.Metrics, []metrics.Own{{Role: metrics.RoleGrouper, Instance: writer}}, func() error {
+			return m.withDesk(ctx, func(ctx context.Context) error { return m.group(ctx, writer) })
+		})
 		var ended *group.Ended
 		if errors.As(err, &ended) && m.record.Ended == ended.Reason {
 			m.log.Info().Str("run", string(m.run)).Str("reason", ended.Reason).Msg("the run had ended before: there is nothing to group")
@@ -177,7 +184,11 @@ func Group(ctx context.Context, j Join, writer string) error {
 // Bridge feeds a trainer until ctx ends, or the run has and the trainer knows.
 func Bridge(ctx context.Context, j Join, o BridgeOptions) error {
 	o.Weights, o.Checkpoints, o.Demos = absolute(o.Weights), absolute(o.Checkpoints), absolute(o.Demos)
-	return j.with(ctx, "bridge", func(m *member) error { return m.feed(ctx, o, m.bridgeUntilEnd) })
+	return j.with(ctx, "bridge", func(m *member) error {
+		return m.exported(ctx, j.Metrics, []metrics.Own{{Role: metrics.RoleBridge, Instance: o.Name}}, func() error {
+			return m.feed(ctx, o, m.bridgeUntilEnd)
+		})
+	})
 }
 
 // feed is a bridge, with the files that its trainer needs and the trainer itself,
@@ -214,7 +225,9 @@ func Engine(ctx context.Context, j Join, o EngineOptions) error {
 			}
 		}
 		sidecar := func(ctx context.Context) error {
-			return m.untilEnd(ctx, func(ctx context.Context) error { return m.engine(ctx, o) })
+			return m.exported(ctx, j.Metrics, []metrics.Own{{Role: metrics.RoleEngine, Instance: o.Name}}, func() error {
+				return m.untilEnd(ctx, func(ctx context.Context) error { return m.engine(ctx, o) })
+			})
 		}
 		if len(o.Engine.Args) == 0 {
 			return sidecar(ctx)

@@ -167,6 +167,7 @@ func (m *member) group(ctx context.Context, writer string) error {
 
 // BridgeOptions are what a bridge is told beside the run.
 type BridgeOptions struct {
+	Name        string   // of this bridge on TELEMETRY; empty: host and process
 	Listen      []string // "unix:/path" or "tcp:host:port"
 	Weights     string   // folder the trainer publishes weights in
 	Checkpoints string
@@ -198,7 +199,7 @@ func (m *member) bridge(ctx context.Context, o BridgeOptions) error {
 		paths.Demos = o.Demos
 	}
 	return trainerbridge.Run(ctx, trainerbridge.Config{
-		Conn: m.conn, Run: m.run, Listen: o.Listen, Layout: m.recipe.Bridge, Vocab: m.tok.VocabSize(),
+		Conn: m.conn, Run: m.run, Instance: o.Name, Listen: o.Listen, Layout: m.recipe.Bridge, Vocab: m.tok.VocabSize(),
 		Trainer: trainerJSON, Model: modelJSON, Paths: paths, MaxSteps: subjects.Step(m.recipe.Trainer.Steps),
 		Token: o.Token, Inspect: true, Log: m.log, OnEvent: o.onEvent,
 		Retention:   trainerbridge.Retention{Keep: m.recipe.Retention.Keep, Steps: m.recipe.Retention.Steps, Checkpoints: m.recipe.Trainer.CheckpointKeep},

@@ -37,6 +37,8 @@ type UpOptions struct {
 	Python string
 	// Summary is the path, without extension, of a further copy of the summary.
 	Summary string
+	// Metrics is the address to serve the run's numbers on; empty: none.
+	Metrics string
 	// Began is when the user typed the command; zero: now.
 	Began time.Time
 	// Terminal, when set, shows a live view; otherwise progress is logged.
@@ -190,6 +192,9 @@ func (u *up) startBus(ctx context.Context) error {
 	}
 	u.board = NewBoard(u.o.Began, int64(u.member.recipe.Trainer.Steps))
 	u.parts.start("board", func(ctx context.Context) error { return watch(ctx, conn, u.run, u.board) })
+	if err := u.startMetrics(ctx, conn); err != nil {
+		return err
+	}
 	u.log.Info().Str("run", string(u.run)).Str("folder", string(u.dir)).Str("bus", server.URL()).Str("join", u.joinHint()).Msg("run is up")
 	return nil
 }

@@ -20,6 +20,8 @@ type joinFlags struct {
 	run  string
 	wait time.Duration
 	id   bus.Identity // whose credentials they are
+	// metrics is the address of a role's own numbers.
+	metrics string
 }
 
 func (j *joinFlags) busFlags(c *cobra.Command) {
@@ -59,7 +61,7 @@ func (j *joinFlags) join(e *env, command string) (app.Join, error) {
 	if err := fits(j.id, command, subjects.Run(j.run)); err != nil {
 		return app.Join{}, err
 	}
-	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Health: healthFile(), Log: e.log}, nil
+	return app.Join{Bus: j.bus, Run: subjects.Run(j.run), Wait: j.wait, Health: healthFile(), Metrics: j.metrics, Log: e.log}, nil
 }
 
 // name is the credentials' own where the user chose none: roles that have
@@ -119,6 +121,7 @@ func newProduce(e *env) *cobra.Command {
 		},
 	}
 	j.flags(c)
+	metricsFlag(c, &j.metrics)
 	c.Flags().StringVar(&o.Name, "name", instance("producer"), "name of this producer, unique among live ones (default: the credentials' name)")
 	c.Flags().IntVar(&o.Episodes, "episodes", 0, "episodes played at once (default: the recipe's)")
 	return c
@@ -141,6 +144,7 @@ run is made if the bus has none of that name; the other roles can then join it.`
 		},
 	}
 	j.flags(c)
+	metricsFlag(c, &j.metrics)
 	c.Flags().StringVar(&writer, "name", instance("grouper"), "name of this grouper in the ledger")
 	c.Flags().StringVar(&recipe, "recipe", "", "make the run of this recipe, if the bus has none of that name")
 	return c
@@ -164,11 +168,12 @@ in HEADRACE_CHECKPOINTS.`,
 				return err
 			}
 			o.Trainer = app.Companion{Args: args, Output: e.err}
-			o.Token = os.Getenv("HEADRACE_FEED_TOKEN")
+			o.Token, o.Name = os.Getenv("HEADRACE_FEED_TOKEN"), instance("bridge")
 			return app.Bridge(c.Context(), join, o)
 		},
 	}
 	j.flags(c)
+	metricsFlag(c, &j.metrics)
 	f := c.Flags()
 	f.StringSliceVar(&o.Listen, "listen", []string{"unix:feed.sock"}, "where the trainer connects: unix:PATH or tcp:HOST:PORT; may be given twice")
 	f.StringVar(&o.Weights, "weights", "weights", "folder that the trainer publishes weights in; engines must see it under the same path")
@@ -203,6 +208,7 @@ sequences the recipe wants it to hold in HEADRACE_SLOTS.`,
 		},
 	}
 	j.flags(c)
+	metricsFlag(c, &j.metrics)
 	c.Flags().StringVar(&o.Name, "name", instance("engine"), "name of the engine in the run's registry")
 	c.Flags().StringVar(&o.URL, "engine-url", "http://127.0.0.1:30000", "where the engine serves SGLang's API, as producers reach it; the host \"auto\" is this machine's address as the bus sees it")
 	c.Flags().StringVar(&o.Model, "model", "", "folder to write the reference model's config.json in, for python -m headrace.engine")
