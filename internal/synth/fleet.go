@@ -12,7 +12,7 @@ const (
 	producerCount = 6
 	slotsEach     = 160
 	// flush is how long the bus takes to store a bundle: what finishes meanwhile is the next one.
-	flush = 120 * millisecond
+	flush = 160 * millisecond
 )
 
 // engine is a made-up inference engine and the weights it has served.
@@ -140,7 +140,7 @@ func (w *world) fate(t task) (f fate) {
 		chance = min(0.99, chance+0.06)
 	}
 	f.won = r.Float64() < chance
-	f.lasts = int64(2.2 * float64(second) * math.Exp(0.5*r.NormFloat64()))
+	f.lasts = int64(1.2 * float64(second) * math.Exp(0.45*r.NormFloat64()))
 	if r.IntN(400) == 0 {
 		f.lasts *= 12 // the long tail
 	}
@@ -177,10 +177,12 @@ func (f *fate) fail(n int) {
 // in a batch.
 func (w *world) misfortune(t task, f *fate) {
 	switch n := ordinal(t.Group); {
-	case n%401 == 33 && t.Slot == 3:
-		f.hangs = true
+	case n%401 == 33 && t.Slot >= 6:
+		f.hangs = true // the group's deadline passes
 	case n%307 == 11 && t.Slot < 2:
-		f.fail(2)
+		f.fail(2) // too few are left
+	case n%89 == 17 && t.Slot == 4:
+		f.fail(3) // enough are
 	case n%211 == 5 && t.Slot == 1 && t.Attempt == 0:
 		f.lasts = 90 * second // its slot is handed out again meanwhile
 	}

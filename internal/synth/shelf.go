@@ -26,7 +26,7 @@ func newShelf(t *teller) *shelf {
 		first, a, b, c := lake(t.rng), 10+t.rng.IntN(80), 2+t.rng.IntN(40), 2+t.rng.IntN(9)
 		for won := range 2 {
 			for range 10 {
-				s.plain[lakeEnv][class][won] = append(s.plain[lakeEnv][class][won], t.walk(first, 2+t.rng.IntN(6), won == 1, isPlain))
+				s.plain[lakeEnv][class][won] = append(s.plain[lakeEnv][class][won], t.walk(first, 1+t.rng.IntN(5), won == 1, isPlain))
 				s.plain[calculatorEnv][class][won] = append(s.plain[calculatorEnv][class][won], t.reckon(a, b, c, won == 1, isPlain))
 			}
 		}

@@ -65,11 +65,11 @@ func call(expression string) string {
 // thought is what a model says before it acts, if anything.
 func thought(r *rand.Rand) string {
 	switch n := r.IntN(100); {
-	case n < 72:
+	case n < 85:
 		return ""
-	case n < 97:
-		return "<think>" + sentences[0][:20+r.IntN(40)] + "</think>\n"
+	case n < 99:
+		return "<think>" + sentences[0][:12+r.IntN(20)] + "</think>\n"
 	default:
-		return "<think>" + rich(r, 1+r.IntN(3)) + "</think>\n"
+		return "<think>" + rich(r, 1) + "</think>\n"
 	}
 }

@@ -71,7 +71,7 @@ func (t *trainer) next(w *world) {
 	life, waited := t.life, w.now-t.idle
 	w.telemetry.trainer(w, "wait for batch", t.idle, w.now, b.step)
 	prepare := 20*millisecond + int64(b.rows)*30_000
-	lasts := int64(float64(900*millisecond)*math.Exp(0.08*w.rng.NormFloat64())) + int64(b.tokens)*8_000
+	lasts := int64(float64(1600*millisecond)*math.Exp(0.08*w.rng.NormFloat64())) + int64(b.tokens)*8_000
 	compile := int64(0)
 	if t.compiles(b.step) {
 		compile = 3 * second
@@ -190,7 +190,7 @@ func (e *engine) load(w *world, v subjects.PolicyVersion, incarnation int) {
 		if w.rng.IntN(997) == 0 {
 			ack.Error, ack.VerifySeconds, ack.ResumeSeconds = "model.safetensors: checksum differs", 0, 0
 		} else {
-			e.serve(w.now, v)
+			e.serve(began, v) // calls that came since then were held back
 		}
 		e.paused, e.syncs, e.syncTime = false, e.syncs+1, e.syncTime+float64(w.now-began)/1e9
 		w.telemetry.sync(e, v, began, pause, load, verify, resume)
