@@ -27,7 +27,6 @@ type Config struct {
 type Board struct {
 	mu  sync.Mutex
 	cfg Config
-	at  subjectTable
 
 	end, endText string
 	cut          int64
@@ -55,7 +54,7 @@ type Size struct {
 
 // New is an empty board.
 func New(cfg Config) *Board {
-	b := &Board{cfg: cfg, at: newSubjectTable(cfg.Run), streams: map[subjects.Stream]Size{}, heard: math.NaN()}
+	b := &Board{cfg: cfg, streams: map[subjects.Stream]Size{}, heard: math.NaN()}
 	b.trainer.version = int64(subjects.NoVersion)
 	b.groups = newGroups()
 	b.engines = newEngines()

@@ -8,20 +8,6 @@ import (
 	"github.com/headrace/headrace/subjects"
 )
 
-// subjectTable is the run's subjects, spelled once.
-type subjectTable struct {
-	run                                    subjects.Run
-	ledger                                 string
-	commit, version, resumed, checkpoint   string
-	acks, telemetry, watchdog, trainerRole string
-}
-
-func newSubjectTable(run subjects.Run) subjectTable {
-	return subjectTable{run: run, ledger: run.LedgerSubject(), commit: run.WeightsSubject(subjects.EventCommit), version: run.WeightsSubject(subjects.EventVersion),
-		resumed: run.WeightsSubject(subjects.EventResumed), checkpoint: run.WeightsSubject(subjects.EventCheckpoint), acks: run.AckSubject(""),
-		telemetry: strings.TrimSuffix(run.Filter(subjects.Telemetry), ">"), watchdog: run.TelemetrySubject(subjects.WatchdogRole, ""), trainerRole: run.TelemetrySubject("trainer", "")}
-}
-
 // Fold folds a message of one of the run's streams in, which the server stored
 // at that time. What cannot be decoded is left out of the picture: a board
 // decides nothing.
@@ -30,37 +16,44 @@ func (b *Board) Fold(stream subjects.Stream, subject string, data []byte, at tim
 	case subjects.Ledger:
 		decode(data, func(e *subjects.Entry) { clock(&e.At, at); b.Entry(e) })
 	case subjects.Weights:
-		b.weights(subject, data, at)
+		b.weights(subjects.WeightsEvent(rest(subject)), data, at)
 	case subjects.Telemetry:
 		b.telemetry(subject, data, at)
 	}
 }
 
-func (b *Board) weights(subject string, data []byte, at time.Time) {
-	switch t := &b.at; {
-	case subject == t.commit:
+// rest is the subject behind the run's and the stream's name, up to the next point.
+func rest(subject string) string {
+	parts := strings.SplitN(subject, ".", 5)
+	if len(parts) < 4 {
+		return ""
+	}
+	return parts[3]
+}
+
+func (b *Board) weights(event subjects.WeightsEvent, data []byte, at time.Time) {
+	switch event {
+	case subjects.EventCommit:
 		decode(data, func(e *subjects.CommitEvent) { clock(&e.At, at); b.Commit(e) })
-	case subject == t.version:
+	case subjects.EventVersion:
 		decode(data, b.Version)
-	case subject == t.resumed:
+	case subjects.EventResumed:
 		decode(data, b.ResumedTrainer)
-	case subject == t.checkpoint:
+	case subjects.EventCheckpoint:
 		decode(data, b.Checkpoint)
-	case strings.HasPrefix(subject, t.acks):
+	case "ack":
 		decode(data, func(e *subjects.AckEvent) { clock(&e.At, at); b.Ack(e) })
 	}
 }
 
 func (b *Board) telemetry(subject string, data []byte, at time.Time) {
-	switch t := &b.at; {
-	case strings.HasPrefix(subject, t.watchdog):
+	switch role := rest(subject); {
+	case role == subjects.WatchdogRole:
 		decode(data, b.Stands)
-	case subjects.IsSpans(subject):
-		if strings.HasPrefix(subject, t.trainerRole) {
-			decode(data, func(s *subjects.SpanBatch) { b.Spans(s, at) })
-		}
-	case strings.HasPrefix(subject, t.telemetry):
+	case !subjects.IsSpans(subject):
 		decode(data, func(g *subjects.Gauges) { b.Report(g, at) })
+	case role == trainerRole:
+		decode(data, func(s *subjects.SpanBatch) { b.Spans(s, at) })
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	doings
 )
 
+const trainerRole = "trainer"
+
 // doing names the trainer's spans, as its wire format has them.
 var doing = map[string]int{"wait for batch": doWait, "train step": doTrain, "checkpoint": doCheckpoint, "publish weights": doPublish,
 	"prepare": doPrepare, "compile": doCompile, "start": doStart}
@@ -114,7 +116,7 @@ func positive(x float64) float64 {
 
 // spans folds in what the trainer did, of its first rank alone: the others do the same.
 func (t *trainer) spans(b *subjects.SpanBatch, now float64) {
-	if b.Role != "trainer" || t.rank != "" && b.Instance > t.rank || !subjects.ValidToken(b.Instance) {
+	if b.Role != trainerRole || t.rank != "" && b.Instance > t.rank || !subjects.ValidToken(b.Instance) {
 		return
 	}
 	list, err := b.Spans()
@@ -126,7 +128,7 @@ func (t *trainer) spans(b *subjects.SpanBatch, now float64) {
 		s := &list[i]
 		what, ok := doing[s.Name]
 		seconds := float64(s.Duration) / 1e9
-		from := float64(s.Start+b.Offset) / 1e9
+		from := float64(s.Start)/1e9 + float64(b.Offset)/1e9
 		if !ok || (s.Lane == 0) == (what == doCompile) || from+seconds > now+mostSkew || seconds > longestStep {
 			continue
 		}

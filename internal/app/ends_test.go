@@ -60,7 +60,7 @@ func TestRun_ThatNobodyPlaysEndsForEveryRole(t *testing.T) {
 	if reason, err := bus.AwaitRunEnd(ctx, m.conn, m.run); reason != subjects.EndNoProducers || err != nil {
 		t.Errorf("the record says %q, %v", reason, err)
 	}
-	for state := board.State(); state.End == "" || state.Stall.Code != ""; state = board.State() { // the stall ends with the run
+	for state := board.State(); state.End == "" || state.Stall != nil; state = board.State() { // the stall ends with the run
 		select {
 		case <-ctx.Done():
 			t.Fatalf("the board says %+v", state)

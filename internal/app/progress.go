@@ -130,8 +130,8 @@ func (v *view) bold(s string) string {
 func (v *view) render(s *BoardState) []string {
 	done := s.Committed()
 	lines := []string{
-		v.bold(v.title) + "  " + time.Since(s.Started).Round(time.Second).String(),
-		fmt.Sprintf("step      %s %d/%d", bar(done, s.MaxSteps), done, s.MaxSteps),
+		v.bold(v.title) + "  " + time.Since(s.Began).Round(time.Second).String(),
+		fmt.Sprintf("step      %s %d/%d", bar(done, s.Step.Max), done, s.Step.Max),
 		"reward    " + trainLine(s),
 		"held out  " + evalLine(s),
 		"speed     " + speedLine(s),
@@ -139,7 +139,7 @@ func (v *view) render(s *BoardState) []string {
 		"groups    " + groupLine(s),
 		"waiting   " + waitLine(s),
 	}
-	if s.Stall.Code != "" {
+	if s.Stall != nil {
 		lines = append(lines, "stalled   "+stallLine(s))
 	}
 	width := v.width()
@@ -161,7 +161,7 @@ func bar(done, total int64) string {
 }
 
 func trainLine(s *BoardState) string {
-	reward, ok := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.Reward })
+	reward, ok := s.Recent(recentSteps, s.Rows.Reward)
 	if !ok {
 		return "no step yet"
 	}
@@ -180,55 +180,53 @@ func evalLine(s *BoardState) string {
 }
 
 func speedLine(s *BoardState) string {
-	per, ok := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.TrainSeconds + f.WaitSeconds })
-	if !ok || per == 0 {
+	per := s.Trainer.StepSeconds
+	if !per.Known() {
 		return "-"
 	}
-	tokens, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return float64(f.Tokens) })
-	return fmt.Sprintf("%.2f s a step, %s tokens/s, trainer waits %.0f%% of its time", per, count(tokens/per), 100*s.WaitFraction())
+	return fmt.Sprintf("%.2f s a step, %s tokens/s, trainer waits %.0f%% of its time", per, count(s.Trainer.TokensPerSecond.Or(0)), 100*s.WaitFraction())
 }
 
 func freshLine(s *BoardState) string {
-	mean, ok := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.StalenessMean })
+	mean, ok := s.Recent(recentSteps, s.Rows.StalenessMean)
 	if !ok {
 		return "-"
 	}
 	engines := make([]string, 0, len(s.Engines))
-	for name, a := range s.Engines {
-		engines = append(engines, fmt.Sprintf("%s serves %d", name, a.Version))
+	for i := range s.Engines {
+		engines = append(engines, fmt.Sprintf("%s serves %d", s.Engines[i].Name, s.Engines[i].Version))
 	}
-	sort.Strings(engines)
-	return fmt.Sprintf("%.2f steps stale; weights %d published, %s", mean, s.Version, strings.Join(engines, ", "))
+	return fmt.Sprintf("%.2f steps stale; weights %d published, %s", mean, s.Trainer.Version, strings.Join(engines, ", "))
 }
 
 func groupLine(s *BoardState) string {
-	parts := []string{fmt.Sprintf("%d issued", s.Issued)}
+	parts := []string{fmt.Sprintf("%d issued", s.Groups.Issued)}
 	for _, o := range []subjects.Outcome{subjects.Kept, subjects.Partial, subjects.ZeroVariance, subjects.Expired,
 		subjects.TooFew, subjects.Stale, subjects.Cancelled} {
-		if n := s.Outcomes[o]; n > 0 {
+		if n := s.Groups.Outcomes[o]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(o), "_", " ")))
 		}
 	}
-	if s.Retries > 0 {
-		parts = append(parts, fmt.Sprintf("%d slots retried", s.Retries))
+	if n := s.Groups.Retries; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d slots retried", n))
 	}
 	return strings.Join(parts, ", ")
 }
 
 // stallLine is why the run stands still.
 func stallLine(s *BoardState) string {
-	return fmt.Sprintf("%s, since %s: %s", s.Stall.Code, time.Unix(0, s.Stall.Since).Format("15:04:05"), s.Stall.Text)
+	return fmt.Sprintf("%s, since %s: %s", s.Stall.Code, time.Unix(int64(s.Stall.Since.Or(0)), 0).Format("15:04:05"), s.Stall.Text)
 }
 
 // waitLine joins what each role says of itself.
 func waitLine(s *BoardState) string {
-	if s.Stall.Code != "" {
+	if s.Stall != nil {
 		return s.Stall.Text
 	}
 	var parts []string
-	for _, key := range sortedKeys(s.Gauges) {
-		if g := s.Gauges[key]; g.Text != "" {
-			parts = append(parts, g.Role+": "+strings.TrimPrefix(g.Text, "waiting for "))
+	for i := range s.Roles {
+		if r := &s.Roles[i]; r.Text != "" && r.Heard.Or(0) < 10 {
+			parts = append(parts, r.Role+": "+strings.TrimPrefix(r.Text, "waiting for "))
 		}
 	}
 	if len(parts) == 0 && s.Committed() == 0 {
@@ -283,7 +281,7 @@ func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
 		}
 		if time.Since(said) > logEvery {
 			e := log.Info().Str("waiting", waitLine(&s))
-			if s.Stall.Code != "" {
+			if s.Stall != nil {
 				e = e.Str("stalled", string(s.Stall.Code))
 			}
 			e.Msg("running")
@@ -293,11 +291,10 @@ func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
 }
 
 func logStep(s *BoardState, log zerolog.Logger) {
-	reward, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.Reward })
-	per, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.TrainSeconds + f.WaitSeconds })
-	stale, _ := s.Recent(recentSteps, func(f *StepFacts) float64 { return f.StalenessMean })
-	log.Info().Int64("step", s.Committed()).Int64("of", s.MaxSteps).Float64("reward", round3(reward)).
-		Float64("seconds_a_step", round3(per)).Float64("staleness", round3(stale)).
+	reward, _ := s.Recent(recentSteps, s.Rows.Reward)
+	stale, _ := s.Recent(recentSteps, s.Rows.StalenessMean)
+	log.Info().Int64("step", s.Committed()).Int64("of", s.Step.Max).Float64("reward", round3(reward)).
+		Float64("seconds_a_step", round3(s.Trainer.StepSeconds.Or(0))).Float64("staleness", round3(stale)).
 		Float64("trainer_wait", round3(s.WaitFraction())).Msg("training")
 }
 

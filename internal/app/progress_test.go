@@ -13,7 +13,7 @@ func TestView_LinesFitTheTerminal(t *testing.T) {
 	for step := subjects.Step(1); step <= 3; step++ {
 		b.Entry(&subjects.Entry{Batches: []subjects.Batch{{Step: step, Rows: 4, Tokens: 1000, RewardMean: .5}},
 			Evals: []subjects.EvalResult{{Round: step, Sampled: .25, Greedy: .5, Tasks: 8}}})
-		b.Commit(&subjects.CommitEvent{Step: step, TrainSeconds: 1, WaitSeconds: 1})
+		b.Commit(&subjects.CommitEvent{Step: step, Tokens: 1000, TrainSeconds: 1, WaitSeconds: 1, At: int64(2e9) * int64(step)})
 	}
 	s := b.State()
 	v := &view{title: "headrace lake-1", plain: true}

@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/headrace/headrace/consumers/board"
 )
 
 // Summary is what a run came to: the file a script reads after `headrace up`.
@@ -46,26 +48,24 @@ type EvalFacts struct {
 func summarize(s *BoardState, began, now time.Time) Summary {
 	out := Summary{End: s.End, EndText: s.EndText, Steps: s.Committed(), SecondsTotal: now.Sub(began).Seconds(),
 		TrainerWait: s.WaitFraction(), Groups: map[string]int{}}
-	if s.FirstStep.After(began) { // a resumed run has trained before
-		out.SecondsToFirstStep = s.FirstStep.Sub(began).Seconds()
+	if first := s.FirstStep(); first.After(began) { // a resumed run has trained before
+		out.SecondsToFirstStep = first.Sub(began).Seconds()
 	}
 	for _, e := range s.Evals {
-		out.Eval = append(out.Eval, EvalFacts{Step: int64(e.Round), Reward: e.Sampled, Greedy: e.Greedy, Tasks: e.Tasks,
-			Failed: e.Failed, MinVersion: int64(e.MinVersion), MaxVersion: int64(e.MaxVersion)})
+		out.Eval = append(out.Eval, EvalFacts{Step: e.Round, Reward: e.Sampled.Or(0), Greedy: e.Greedy.Or(0), Tasks: e.Tasks,
+			Failed: e.Failed, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion})
 	}
-	for o, n := range s.Outcomes {
-		out.Groups[string(o)] = n
+	for o, n := range s.Groups.Outcomes {
+		out.Groups[string(o)] = int(n)
 	}
 	stale := 0.0
-	for i := range s.Steps {
-		f := &s.Steps[i]
-		if !f.Committed {
-			continue
+	for i := range s.Rows.Step {
+		if r := &s.Rows; r.Committed[i] {
+			out.Training = append(out.Training, board.Number(r.Reward[i]).Or(0))
+			out.TokensTrained += int(r.Tokens[i])
+			out.Trajectories += int(r.Rows[i])
+			stale += board.Number(r.StalenessMean[i]).Or(0)
 		}
-		out.Training = append(out.Training, f.Reward)
-		out.TokensTrained += f.Tokens
-		out.Trajectories += f.Rows
-		stale += f.StalenessMean
 	}
 	if n := len(out.Training); n > 0 {
 		out.StalenessMean = stale / float64(n)

@@ -80,6 +80,16 @@ func Follow(ctx context.Context, c *Conn, stream, filter string, from uint64, fn
 	return f.each(ctx, fn)
 }
 
+// Each hands what a stream holds from a sequence on to fn, as Follow does, and
+// returns when it had all that was there.
+func Each(ctx context.Context, c *Conn, stream, filter string, from uint64, fn func(*Msg) error) error {
+	f := follower{conn: c, stream: stream, filter: filter, next: from, untilEnd: true, batch: bodyPull, maxBytes: bodyPullBytes}
+	if err := f.each(ctx, fn); !errors.Is(err, errEnd) {
+		return err
+	}
+	return nil
+}
+
 // FollowLatest is Follow from the last message of each subject on.
 func FollowLatest(ctx context.Context, c *Conn, stream, filter string, fn func(*Msg) error) error {
 	f := follower{conn: c, stream: stream, filter: filter, latest: true, batch: bodyPull, maxBytes: bodyPullBytes}
