@@ -25,6 +25,7 @@ type bridge struct {
 	stats     *stats
 	inspector *inspector
 	hearsay   *hearsay
+	clock     *clock
 
 	// draining is closed when Run's context has ended: no further batch is
 	// given out. failed is closed when fatal is set.
@@ -76,6 +77,7 @@ func newBridge(cfg Config) *bridge {
 		draining: make(chan struct{}), failed: make(chan struct{}), sessions: map[int]*session{}}
 	b.manifests = newManifests(cfg.Conn, cfg.Run, b.bodies)
 	b.hearsay = newHearsay(cfg.Conn, cfg.Run, cfg.Log)
+	b.clock = &clock{}
 	b.fetch = bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{})
 	b.inspector = &inspector{conn: cfg.Conn, run: cfg.Run, leased: cfg.Leased, vocab: cfg.Vocab, bodies: b.bodies, stats: b.stats,
 		fetch: bus.NewFetcher(cfg.Conn, cfg.Run.StreamName(subjects.Rollouts), bus.FetchConfig{}),
@@ -90,6 +92,7 @@ func (b *bridge) startParts(ctx context.Context, parts *errgroup.Group) {
 	parts.Go(func() error { return b.hearsay.follow(ctx) })
 	parts.Go(func() error { return b.gauge(ctx) })
 	parts.Go(func() error { return b.reportSpans(ctx) })
+	parts.Go(func() error { return b.clock.keep(ctx, b.Conn) })
 	if b.Inspect || b.Retention.Keep != "" {
 		j := b.newJanitor()
 		parts.Go(func() error { return j.follow(ctx) })

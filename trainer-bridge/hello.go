@@ -26,6 +26,7 @@ func (b *bridge) handle(ctx context.Context, conn net.Conn) {
 	detectDeath(conn)
 	w := &frameWriter{conn: conn}
 	hello, err := readHello(conn)
+	heard := time.Now()
 	if err == nil {
 		err = b.admit(conn, &hello)
 	}
@@ -34,7 +35,8 @@ func (b *bridge) handle(ctx context.Context, conn net.Conn) {
 		_ = w.send(feed.TypeError, feed.Refusal{Message: err.Error()})
 		return
 	}
-	s := &session{bridge: b, conn: conn, out: w, part: layout.Part{Rank: hello.Rank, World: hello.World}, opened: make(chan struct{}), done: make(chan struct{})}
+	s := &session{bridge: b, conn: conn, out: w, part: layout.Part{Rank: hello.Rank, World: hello.World}, opened: make(chan struct{}), done: make(chan struct{}),
+		greeted: heard, told: make(chan told, maxTold)}
 	if err := b.claim(ctx, s); err != nil {
 		_ = w.send(feed.TypeError, feed.Refusal{Message: err.Error()})
 		return
@@ -142,7 +144,7 @@ func (s *session) welcome() error {
 	frame, err := feed.Append(nil, feed.TypeWelcome, feed.Welcome{
 		V: feed.Version, Run: s.Run, StartStep: s.next, Incarnation: s.incarnation, Transport: s.transport,
 		Slots: s.ring.Slots(), SlotBytes: s.ring.SlotBytes(), Trainer: s.Trainer, Model: s.Model,
-		MaxSteps: s.MaxSteps, Paths: s.Paths,
+		MaxSteps: s.MaxSteps, Paths: s.Paths, Spans: maxSpans, Clock: clockSince(s.greeted),
 	}, 0)
 	if err != nil {
 		return err

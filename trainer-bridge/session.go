@@ -17,9 +17,9 @@ import (
 	"github.com/headrace/headrace/trainer-bridge/ring"
 )
 
-// session is one connected trainer. Four goroutines serve it: one reads frames
+// session is one connected trainer. Five goroutines serve it: one reads frames
 // and hands them on, one prepares batches, one answers NEXT, one reports to the
-// bus, in the order of the trainer's reports.
+// bus, in the order of the trainer's reports, one passes its spans on.
 type session struct {
 	*bridge
 	conn        net.Conn
@@ -31,6 +31,8 @@ type session struct {
 	builder     *builder
 	opened      chan struct{} // closed when the fields above are set
 	done        chan struct{} // closed when the session has ended
+	greeted     time.Time     // when HELLO had come
+	told        chan told     // what it said that it did
 
 	next      subjects.Step // to prepare; the builder's
 	ready     chan prepared
@@ -79,6 +81,7 @@ func (s *session) run(ctx context.Context) {
 	work.Go(func() error { return s.prefetch(ctx) })
 	work.Go(func() error { return s.answer(ctx, nexts) })
 	work.Go(func() error { return s.report(ctx, reports) })
+	work.Go(func() error { return s.retell(ctx) })
 	err := work.Wait()
 	var bye *errBye
 	switch {
@@ -145,6 +148,9 @@ func (s *session) dispatch(f feed.Frame, nexts chan<- int64, reports chan<- feed
 		}
 	case feed.TypeNotice:
 		s.notice(f)
+		return nil
+	case feed.TypeSpans:
+		s.listen(f)
 		return nil
 	}
 	return fmt.Errorf("%w: %s is not for a trainer to send", feed.ErrProtocol, f.Type)

@@ -20,6 +20,7 @@ type stats struct {
 	fillNanos, waitNanos                      atomic.Int64
 	delivered, committed, checkpoint, version atomic.Int64
 	rolloutBytes, rolloutLimit                atomic.Int64
+	trainerSpans, trainerSpansDropped         atomic.Int64
 
 	mu   sync.Mutex
 	text string // what the trainer last said of its progress
@@ -71,6 +72,8 @@ func (s *stats) values() map[string]float64 {
 		"committed_step":               float64(s.committed.Load()),
 		"checkpoint_step":              float64(s.checkpoint.Load()),
 		"published_version":            float64(s.version.Load()),
+		"trainer_spans_total":          float64(s.trainerSpans.Load()),
+		"trainer_spans_dropped_total":  float64(s.trainerSpansDropped.Load()),
 		"rollouts_bytes":               float64(s.rolloutBytes.Load()),
 		"rollouts_limit_bytes":         float64(s.rolloutLimit.Load()),
 		"fetched_per_used_byte":        ratio(s.inspectedBytes.Load()+s.fetchedBytes.Load(), s.usedBytes.Load()),

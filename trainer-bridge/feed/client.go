@@ -184,6 +184,16 @@ func (c *Client) WaitWeights(m WaitWeights) (OK, error) {
 	return ok, err
 }
 
+// Spans says what the trainer did. The answer has the bridge's clock.
+func (c *Client) Spans(m Spans) (OK, error) {
+	var ok OK
+	f, err := c.ask(TypeSpans, func(id int64) any { m.ID = id; return m })
+	if err == nil {
+		err = f.Decode(&ok)
+	}
+	return ok, err
+}
+
 // Notice sends a remark.
 func (c *Client) Notice(n Notice) error { return c.send(TypeNotice, n) }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headrace/headrace/subjects"
 	"github.com/headrace/headrace/trainer-bridge/layout"
 )
 
@@ -17,13 +18,13 @@ func TestDocs_NameEverythingThatTravels(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(raw)
-	for k := TypeHello; k <= TypeBye; k++ {
+	for k := TypeHello; k <= TypeSpans; k++ {
 		if !strings.Contains(page, "**"+k.String()+"**") {
 			t.Errorf("docs/feed.md does not describe %s", k)
 		}
 	}
 	for _, m := range []any{Hello{}, Welcome{}, Paths{}, Batch{}, layout.Array{}, Group{}, Staleness{}, Release{}, Commit{},
-		Checkpointed{}, Weights{}, WaitWeights{}, OK{}, Refusal{}, End{}, Notice{}, Bye{}} {
+		Checkpointed{}, Weights{}, WaitWeights{}, OK{}, Refusal{}, End{}, Notice{}, Bye{}, Clock{}, Spans{}, subjects.RowArg{}} {
 		typ := reflect.TypeOf(m)
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")

@@ -28,10 +28,11 @@ const (
 	TypeEnd          Type = 12 // bridge
 	TypeNotice       Type = 13 // either; no answer
 	TypeBye          Type = 14 // client; no answer
+	TypeSpans        Type = 15 // client, where WELCOME has spans; OK or ERROR
 )
 
 var typeNames = [...]string{1: "HELLO", "WELCOME", "NEXT", "BATCH", "RELEASE", "COMMIT", "CHECKPOINTED", "WEIGHTS",
-	"WAIT_WEIGHTS", "OK", "ERROR", "END", "NOTICE", "BYE"}
+	"WAIT_WEIGHTS", "OK", "ERROR", "END", "NOTICE", "BYE", "SPANS"}
 
 // String is the type's name in the protocol's text.
 func (t Type) String() string {
@@ -41,7 +42,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("TYPE_%d", uint16(t))
 }
 
-func (t Type) valid() bool { return t >= TypeHello && t <= TypeBye }
+func (t Type) valid() bool { return t >= TypeHello && t <= TypeSpans }
 
 const (
 	magic = 0x31465248

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/headrace/headrace/subjects"
 )
 
 var limits = Limits{JSON: 1 << 10, Data: 1 << 10}
@@ -119,5 +121,26 @@ func TestSocketPath_IsShortEnough(t *testing.T) {
 	}
 	if _, _, err := ParseAddress("unix:/" + strings.Repeat("x", 200)); err == nil {
 		t.Fatal("took a path that no system takes")
+	}
+}
+
+// TestSpans_GoldenFrame reads what the Python client writes; its tests write it.
+func TestSpans_GoldenFrame(t *testing.T) {
+	raw, err := os.ReadFile("testdata/spans.frame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(bytes.NewReader(raw), limits)
+	var m Spans
+	if err != nil || f.Type != TypeSpans || f.Decode(&m) != nil {
+		t.Fatalf("%v %v", f, err)
+	}
+	b := subjects.SpanBatch{At: m.At, Names: m.Names, Name: m.Name, Lane: m.Lane, Start: m.Start, Duration: m.Duration, Args: m.Args}
+	spans, err := b.Spans()
+	if err != nil || m.ID != 9 || m.Offset != -5 || m.Uncertainty != 3 || m.Dropped != 2 || len(spans) != 3 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if x := spans[1]; x.Name != "train step" || x.Start != m.At-1_000_000+50 || x.Duration != 40 || len(x.Args) != 2 || x.Args[1].Value != 0.5 {
+		t.Errorf("%+v", x)
 	}
 }

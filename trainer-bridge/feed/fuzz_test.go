@@ -15,6 +15,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(uint16(TypeBatch), []byte(`{"id":1,"slot":-1,"arrays":[{"name":"t","shape":[1,2]}]}`), []byte("12345678"), uint16(70))
 	f.Add(uint16(TypeEnd), []byte(`{"reason":"complete","steps":1e3}`), []byte(nil), uint16(0))
 	f.Add(uint16(TypeOK), []byte(`{"missing":[],"timed_out":true}`), []byte(nil), uint16(30))
+	f.Add(uint16(TypeSpans), []byte(`{"id":1,"at":1,"names":["a"],"name":[0],"lane":[0],"start":[-5],"duration":[5],"args":[{"row":0,"key":0,"value":1}]}`), []byte(nil), uint16(3))
 	f.Add(uint16(99), []byte(`[]`), []byte{0}, uint16(24))
 	f.Fuzz(func(t *testing.T, kind uint16, text, data []byte, cut uint16) {
 		one := append(header{kind: Type(kind), json: uint32(len(text)), data: uint64(len(data))}.append(nil), text...)
@@ -32,7 +33,7 @@ func FuzzFrames(f *testing.F) {
 			t.Fatalf("read %v, sent type %d, %q, %q", got, kind, text, data)
 		}
 		for _, v := range []any{new(Hello), new(Welcome), new(Request), new(Batch), new(Release), new(Commit), new(Checkpointed), new(Weights),
-			new(WaitWeights), new(OK), new(Refusal), new(End), new(Notice), new(Bye)} {
+			new(WaitWeights), new(OK), new(Refusal), new(End), new(Notice), new(Bye), new(Spans)} {
 			if err := got.Decode(v); err != nil && !errors.Is(err, ErrProtocol) {
 				t.Fatalf("%T: %v is not ErrProtocol", v, err)
 			}

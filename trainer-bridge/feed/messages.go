@@ -45,6 +45,10 @@ type Welcome struct {
 	Model       json.RawMessage `json:"model"`
 	MaxSteps    subjects.Step   `json:"max_steps"`
 	Paths       Paths           `json:"paths"`
+	// Spans is how many spans a SPANS frame may have; 0: the bridge takes none.
+	Spans int `json:"spans,omitempty"`
+	// Clock is when the bridge had read HELLO and when it answered.
+	Clock *Clock `json:"clock,omitempty"`
 }
 
 // Paths are the folders and files that bridge and trainer share.
@@ -152,12 +156,39 @@ type WaitWeights struct {
 	TimeoutS float64                `json:"timeout_s"`
 }
 
-// OK answers a request; the last three fields are WAIT_WEIGHTS' only.
+// Clock are the bridge's times of a request and its answer, Unix nanoseconds:
+// with its own two, the trainer knows how far its clock is from the bridge's.
+type Clock struct {
+	Received int64 `json:"received"`
+	Sent     int64 `json:"sent"`
+}
+
+// Spans is what the trainer did since the last such frame: a
+// [subjects.SpanBatch], whose fields these are, of role and instance that the
+// bridge fills in.
+type Spans struct {
+	ID int64 `json:"id"`
+	At int64 `json:"at"`
+	// Offset is what to add to the trainer's times to get the bridge's, and
+	// Uncertainty by how much it may be wrong, nanoseconds.
+	Offset      int64             `json:"offset,omitempty"`
+	Uncertainty int64             `json:"uncertainty,omitempty"`
+	Dropped     uint64            `json:"dropped,omitempty"`
+	Names       []string          `json:"names"`
+	Name        []int32           `json:"name"`
+	Lane        []int32           `json:"lane"`
+	Start       []int64           `json:"start"`
+	Duration    []int64           `json:"duration"`
+	Args        []subjects.RowArg `json:"args,omitempty"`
+}
+
+// OK answers a request; Clock is of SPANS, the other fields are WAIT_WEIGHTS' only.
 type OK struct {
 	ID       int64    `json:"id"`
 	Acked    []string `json:"acked,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
 	TimedOut bool     `json:"timed_out,omitempty"`
+	Clock    *Clock   `json:"clock,omitempty"`
 }
 
 // Refusal is the body of ERROR. Without an id the connection is lost.
