@@ -11,6 +11,7 @@ from typing import Any
 from headrace.errors import Disconnected, FeedError, ProtocolError
 from headrace.feed import Feed, FeedConfig
 from headrace.frames import Frame, Stream, Type
+from headrace.spans import Clock
 
 CLIENT = "headrace-python/0.1.0"
 VERSION = 1
@@ -50,17 +51,22 @@ def connect(
         hello["token"] = token
     stream = Stream(_dial(address, timeout_s))
     try:
-        return _greet(stream, hello, verify, timeout_s)
+        clock = Clock(same_machine=address.startswith("unix:"))
+        return _greet(stream, hello, verify, timeout_s, clock)
     except BaseException:
         stream.close()
         raise
 
 
-def _greet(stream: Stream, hello: dict[str, Any], verify: bool, timeout_s: float) -> Feed:
+def _greet(
+    stream: Stream, hello: dict[str, Any], verify: bool, timeout_s: float, clock: Clock
+) -> Feed:
+    sent = time.time_ns()
     stream.send(Type.HELLO, hello)
     if not stream.readable(max(timeout_s, 60.0)):
         raise Disconnected("bridge accepted the connection but does not answer")
     frame = stream.receive(with_fds=True)
+    clock.note(sent, time.time_ns(), frame.body.get("clock"))
     try:
         if frame.type is Type.ERROR:
             raise FeedError(f"bridge refused: {frame.body.get('message')}")
@@ -72,7 +78,7 @@ def _greet(stream: Stream, hello: dict[str, Any], verify: bool, timeout_s: float
         for fd in frame.fds:
             os.close(fd)
     stream.max_data_bytes = 0 if ring is not None else config.slot_bytes
-    return Feed(stream, config, ring, verify=verify)
+    return Feed(stream, config, ring, verify=verify, clock=clock)
 
 
 def _map(frame: Frame, config: FeedConfig) -> mmap.mmap:

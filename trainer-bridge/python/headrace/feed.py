@@ -10,6 +10,8 @@
 
 While a batch does not come, `Feed.on_stall` is told why, and `Feed.last_stall` has the newest word.
 
+What the loop does between batches is seen by name in traces: ``with feed.span("my phase"): ...``.
+
 A `Feed` belongs to one thread; only `Feed.interrupt` may be called from elsewhere. Requests whose
 answer carries nothing are pipelined: the call returns once the frame is sent, and a refusal is
 raised by the next call.
@@ -35,13 +37,18 @@ import numpy as np
 from headrace.batch import Batch, Lease
 from headrace.errors import Disconnected, FeedError, ProtocolError, RunEnded, SlotsHeld
 from headrace.frames import Frame, Stream, Type
+from headrace.spans import Clock, Recorder
 from headrace.stalls import End, EndReason, Stalled
+from headrace.telling import Teller
 
 _log = logging.getLogger("headrace.feed")
 
 _HOLD_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
 _BYE_TIMEOUT_S = 2.0
+_WAIT_LOOK_S = 1.0
+_WAIT_PIECE_S = 5.0
+"""A long wait is told of in pieces, so that whoever watches sees it before it ends."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,8 @@ class FeedConfig:
     transport: str
     slots: int
     slot_bytes: int
+    spans: int = 0
+    """How many spans the bridge takes at a time; 0: none, it is older than they are."""
 
     @classmethod
     def from_welcome(cls, body: Mapping[str, Any]) -> FeedConfig:
@@ -95,6 +104,7 @@ class FeedConfig:
                 transport=str(body["transport"]),
                 slots=int(body.get("slots") or 0),
                 slot_bytes=int(body["slot_bytes"]),
+                spans=max(0, int(body.get("spans") or 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as err:
             raise ProtocolError(f"WELCOME is malformed: {err!r}") from err
@@ -113,7 +123,13 @@ class Feed:
     """An open feed; made by `connect`. Iterate over it, or call `next`."""
 
     def __init__(
-        self, stream: Stream, config: FeedConfig, ring: mmap.mmap | None, *, verify: bool = False
+        self,
+        stream: Stream,
+        config: FeedConfig,
+        ring: mmap.mmap | None,
+        *,
+        verify: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self.config = config
         self.end: End | None = None
@@ -126,10 +142,15 @@ class Feed:
         """Seconds the last `next` waited for its batch."""
         self.on_notice: Callable[[dict[str, Any]], None] = _log_notice
         """Called with the body of each NOTICE of the bridge, stalls included."""
+        self.spans = Recorder(min(config.spans, 4096))
+        """What this process did; the feed sends it along about once a second."""
         self._stream = stream
         self._ring = ring
         self._verify = verify
         self._ids = itertools.count(1)
+        self._teller = Teller(
+            self.spans, stream, self._ids, config.spans, clock or Clock(same_machine=False)
+        )
         self._unanswered: dict[int, str] = {}
         self._refusals: list[str] = []
         self._leases: list[Lease] = []
@@ -163,11 +184,10 @@ class Feed:
         if self.end is not None:
             raise RunEnded(self.end.reason, self.end.steps, self.end.text)
         begun = time.monotonic()
-        self._retire()
-        if self._next_id is None:
-            self._wait_for_slot()
-            self._next_id = self._ask(Type.NEXT, {})
-        frame = self._answer(self._next_id, wake=self._wake_r)
+        with self.spans.span("wait for batch") as args:
+            frame = self._await_batch()
+            if frame is not None and frame.type is Type.BATCH:
+                args["step"] = frame.body.get("step")
         if frame is None:
             self._end(End("interrupted"))
         self._next_id = self._early = None
@@ -179,6 +199,24 @@ class Feed:
         self.last_stall = None
         self.wait_s = time.monotonic() - begun
         return self._batch
+
+    def _await_batch(self) -> Frame | None:
+        """Return the answer to a NEXT, None when interrupted."""
+        if self.config.spans:
+            self.spans.watch_compiles()
+        self._retire()
+        self._teller.tell()
+        if self._next_id is None:
+            self._wait_for_slot()
+            self._next_id = self._ask(Type.NEXT, {})
+        pause = _WAIT_LOOK_S if self.config.spans else None
+        while not self._interrupted:
+            frame = self._answer(self._next_id, wake=self._wake_r, timeout_s=pause)
+            if frame is not None:
+                return frame
+            self.spans.cut(_WAIT_PIECE_S)
+            self._teller.tell()
+        return None
 
     def interrupt(self) -> None:
         """End the iteration: a waiting or later `next` raises `RunEnded`.
@@ -270,18 +308,22 @@ class Feed:
         """Say that optimizer step `step` is done; `wait` waits for the bridge's OK.
 
         `metrics` are numbers; those that are not finite are left out and counted as "nonfinite".
+        Where JAX tells of its compilations, "compiles" and "compile_seconds" since the last commit
+        are added.
         """
+        metrics = self._teller.compile_metrics() | _finite(metrics or {})
         self._report(
             Type.COMMIT,
             {
                 "step": int(step),
-                "metrics": _finite(metrics or {}),
+                "metrics": metrics,
                 "train_s": float(train_s),
                 "wait_s": float(self.wait_s if wait_s is None else wait_s),
                 "tokens": int(tokens),
             },
             wait,
         )
+        self._teller.tell()
 
     def checkpointed(self, step: int, path: str | os.PathLike[str], *, wait: bool = True) -> None:
         """Say that a durable checkpoint at `path` covers `step`: the log below may be purged."""
@@ -315,6 +357,14 @@ class Feed:
             bool(answer.get("timed_out")),
         )
 
+    def span(self, name: str, **args: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        """Name what the body of a `with` does, for traces: a phase of the training loop.
+
+        Phases follow one another: one inside another interrupts it. `args` are up to three
+        numbers; the dict that the `with` gives takes what is known only later.
+        """
+        return self.spans.span(name, **args)
+
     def notice(self, kind: str, text: str = "", **fields: Any) -> None:
         """Send a remark for people ("log", "progress", ...); it has no answer."""
         self._stream.send(Type.NOTICE, {"kind": kind, "text": text, **fields})
@@ -331,7 +381,9 @@ class Feed:
         if self._closed:
             return
         self._retire()
+        self._teller.tell(now=True)
         self._closed = True
+        self.spans.close()
         try:
             self._stream.send(Type.BYE, {"reason": reason})
         except FeedError as err:
@@ -399,6 +451,8 @@ class Feed:
         """Note one received frame; return the id of the request it answers, None for a notice."""
         if frame.type is Type.NOTICE:
             self._notice(frame.body)
+            return None
+        if self._teller.takes(frame):
             return None
         id_ = frame.body.get("id")
         what = self._unanswered.pop(id_, None) if isinstance(id_, int) else None

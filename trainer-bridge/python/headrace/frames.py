@@ -56,6 +56,7 @@ class Type(enum.IntEnum):
     END = 12
     NOTICE = 13
     BYE = 14
+    SPANS = 15
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,11 @@ class Stream:
         fds = [self._sock.fileno()] + ([] if wake is None else [wake])
         ready, _, _ = select.select(fds, [], [], timeout_s)
         return self._sock.fileno() in ready
+
+    def writable(self) -> bool:
+        """Return whether the peer takes what it is sent: a send would not wait at once."""
+        _, ready, _ = select.select([], [self._sock.fileno()], [], 0)
+        return bool(ready)
 
     def receive(self, *, with_fds: bool = False) -> Frame:
         """Return the next frame; with `with_fds`, also descriptors attached to its header.

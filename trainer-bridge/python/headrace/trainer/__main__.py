@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ log = logging.getLogger("headrace.trainer")
 
 def main(argv: list[str] | None = None) -> int:
     """Run the trainer; returns the exit code."""
+    started_ns = time.monotonic_ns()
     args = _parse(argv)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
@@ -33,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     stop = loop.Stop()
     _listen(stop, args.exit_with_parent)
     try:
-        loop.run(args.feed, stop, args.checkpoints)
+        loop.run(args.feed, stop, args.checkpoints, started_ns)
     except Disconnected as err:
         log.error("feed lost: %s", err)
         return 3

@@ -66,12 +66,16 @@ class Stop:
             feed.interrupt()
 
 
-def run(address: str, stop: Stop, checkpoint_dir: str | None = None) -> None:
+def run(
+    address: str, stop: Stop, checkpoint_dir: str | None = None, started_ns: int | None = None
+) -> None:
     """Train at the feed `address` until it ends, the configured steps are done, or `stop`.
 
     Checkpoints are looked for in `checkpoint_dir`, by default the folder "checkpoints" beside a
     Unix socket; should the bridge name another folder that holds one, the feed is opened again.
+    `started_ns` is when the process began, by `time.monotonic_ns`.
     """
+    started_ns = started_ns or time.monotonic_ns()
     where = checkpoint_dir or _beside(address)
     saved = checkpoints.latest(where) if where else None
     feed = connect(address, checkpoint_step=saved.step if saved else None)
@@ -84,7 +88,7 @@ def run(address: str, stop: Stop, checkpoint_dir: str | None = None) -> None:
     with feed:
         stop.watch(feed)
         feed.on_stall = _log_stall
-        Trainer(feed, stop).run(saved)
+        Trainer(feed, stop, started_ns).run(saved)
         feed.flush(30.0)
         feed.close("interrupted" if stop.is_set() else "done")
 
@@ -102,8 +106,9 @@ def _beside(address: str) -> str | None:
 class Trainer:
     """One incarnation of the trainer on an open feed."""
 
-    def __init__(self, feed: Feed, stop: Stop) -> None:
-        self.feed, self.stop = feed, stop
+    def __init__(self, feed: Feed, stop: Stop, started_ns: int | None = None) -> None:
+        self.feed, self.stop, self.started_ns = feed, stop, started_ns
+        feed.spans.watch_compiles()
         if not (feed.config.paths.weights and feed.config.paths.checkpoints):
             raise TrainingError("the bridge names no folders for weights and checkpoints")
         self.cfg = TrainerConfig.from_dict(feed.config.trainer)
@@ -124,10 +129,11 @@ class Trainer:
 
     def run(self, saved: Checkpoint | None) -> None:
         """Start or resume, then train until there is a reason to end."""
-        if saved is not None:
-            self._resume(saved)
-        elif not self._start():
-            return
+        with self.feed.spans.span("start", since_ns=self.started_ns):
+            if saved is not None:
+                self._resume(saved)
+            elif not self._start():
+                return
         while not (self.cfg.steps and self.step >= self.cfg.steps):
             batch = next(self.feed, None)
             if batch is None:
@@ -199,11 +205,13 @@ class Trainer:
 
     def _train(self, batch: Batch) -> None:
         begun = time.monotonic()
-        rows = from_batch(batch.layout, batch.arrays)
-        batch.release()
-        micros = micro_batches(rows, self.cfg.micro_batch, self.buckets, self.cfg.aggregation)
-        self.state, raw = self.learner.step(self.state, micros, self.knobs, self.reference)
-        metrics = metrics_of(raw)
+        with self.feed.span("prepare", step=batch.step):
+            rows = from_batch(batch.layout, batch.arrays)
+            batch.release()
+        with self.feed.span("train step", step=batch.step):
+            micros = micro_batches(rows, self.cfg.micro_batch, self.buckets, self.cfg.aggregation)
+            self.state, raw = self.learner.step(self.state, micros, self.knobs, self.reference)
+            metrics = metrics_of(raw)
         if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             raise TrainingError(f"step {batch.step}: loss or gradient is not finite: {metrics}")
         self.step, self.ledger_seq = batch.step, batch.ledger_seq
@@ -221,6 +229,10 @@ class Trainer:
 
     def _publish(self) -> None:
         """Write the weights as a version, announce it, and wait for engines if so configured."""
+        with self.feed.span("publish weights", version=self.step):
+            self._publish_version()
+
+    def _publish_version(self) -> None:
         root, publication = Path(self.feed.config.paths.weights), self.feed.config.incarnation
         params = jax.device_get(self.state.params)
         while (root / (name := weights.version_dir(self.step, publication))).exists():
@@ -238,6 +250,10 @@ class Trainer:
             _log.warning("version %d: %s has not loaded it, going on", self.step, missing)
 
     def _save(self) -> None:
+        with self.feed.span("checkpoint", step=self.step):
+            self._save_checkpoint()
+
+    def _save_checkpoint(self) -> None:
         arrays = _flatten(self.state, "")
         if self.reference is not None:
             arrays |= _flatten(self.reference, "reference")
