@@ -77,7 +77,9 @@ func (g *grants) trainer() {
 	g.readAll()
 	g.leaseKey()
 	g.pub(anyRun.WeightsSubject("*"), anyRun.Filter(subjects.DeadLetter), anyRun.InspectedSubject(),
-		anyRun.TelemetrySubject("bridge", "*"), anyRun.SpanSubject("bridge", "*"), anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
+		anyRun.TelemetrySubject("bridge", "*"), anyRun.SpanSubject("bridge", "*"),
+		anyRun.SpanSubject("trainer", "*"), // the bridge speaks for its trainers
+		anyRun.TelemetrySubject("watchdog", "*"), anyRun.StallSubject())
 	g.sub(anyRun.StallSubject(), anyRun.Filter(subjects.Telemetry))
 	g.api("STREAM.PURGE."+anyRun.StreamName(subjects.Rollouts), // its janitor, below the checkpointed watermark
 		"STREAM.PURGE."+anyRun.StreamName(subjects.DeadLetter)) // its inspector, when that is full
