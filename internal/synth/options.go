@@ -45,7 +45,7 @@ const (
 	groupSize           = 8
 	large               = 50000 // trajectories from which on batches are large
 	// perTrained is how many trajectories are played for one that is trained on.
-	perTrained = 1.2
+	perTrained = 1.19
 )
 
 func (o Options) withDefaults() Options {
