@@ -11,6 +11,7 @@ import (
 // The rows of a process, in their order.
 const (
 	rowSteps = iota + 1
+	rowCompiles
 	rowEvents
 	rowGroups // before batches: a flow takes what is written first of one time
 	rowBatches
@@ -22,36 +23,51 @@ const (
 // ledger draws groups and batches. A trajectory's flow goes from its episode by
 // way of its group's close and its batch to the train step.
 func (r *reader) ledger(ctx context.Context) error {
-	return r.entries(ctx, func(e *subjects.Entry) {
-		by := source{"grouper", e.Writer}
+	if err := r.book.open(ctx); err != nil {
+		return err
+	}
+	for _, e := range r.book.entries {
+		by := source{roleGrouper, e.Writer}
 		for i := range e.Verdicts {
 			if v := &e.Verdicts[i]; r.sees(v.Opened, v.Closed) {
 				r.report.Groups++
 				r.d.add(by, rowGroups, "groups", groupBlock(v))
 			}
 		}
+		drawn := r.sees(e.At, e.At)
 		for i := range e.Batches {
 			b := &e.Batches[i]
-			if b.Step >= r.o.First && b.Step <= r.o.Final {
+			if b.Step >= r.o.First && b.Step <= r.o.Final || r.copied && drawn {
 				r.want(b)
 			}
-			if r.sees(e.At, e.At) {
+			if drawn {
 				r.d.add(by, rowBatches, "batches", batchMark(b, e.At))
 			}
 		}
-		if e.End != "" && r.sees(e.At, e.At) {
+		for i := range e.Evals {
+			if drawn {
+				r.d.add(by, rowBatches, "batches", evalMark(&e.Evals[i], e.At))
+			}
+		}
+		if e.End != "" && drawn {
 			r.d.add(by, rowBatches, "batches", block{start: e.At, end: e.At, mark: true, name: "end", args: []perfetto.Arg{perfetto.Text("reason", e.End)}})
 		}
-	})
+	}
+	return nil
 }
 
 // want notes the messages that the batch is from.
 func (r *reader) want(b *subjects.Batch) {
 	for i := range b.Groups {
 		for _, m := range b.Groups[i].Members {
-			r.wanted[m.Seq] = true
+			r.wanted[m.Seq] = max(r.wanted[m.Seq], 1)
 		}
 	}
+}
+
+func evalMark(v *subjects.EvalResult, at int64) block {
+	return block{start: at, end: at, mark: true, name: "evaluation", category: "batch", args: []perfetto.Arg{perfetto.Int("step", v.Round), perfetto.Int("tasks", v.Tasks),
+		perfetto.Float("reward", v.Sampled), perfetto.Float("greedy", v.Greedy), perfetto.Int("failed", v.Failed)}}
 }
 
 func groupBlock(v *subjects.Verdict) block {
@@ -84,17 +100,19 @@ func memberFlows(flows []uint64, g subjects.GroupID, members []subjects.Member) 
 	return flows
 }
 
-// flowsOf collects the flows of the batches whose steps are drawn.
-func (r *reader) flowsOf(ctx context.Context, steps map[subjects.Step]bool) (map[subjects.Step][]uint64, error) {
+// flowsOf collects the flows of the batches whose steps are drawn; it reads back
+// to those that were cut long before.
+func (r *reader) flowsOf(ctx context.Context, commits []subjects.CommitEvent) (map[subjects.Step][]uint64, error) {
+	first, final := commits[0].Step, commits[0].Step
+	for i := range commits {
+		first, final = min(first, commits[i].Step), max(final, commits[i].Step)
+	}
+	if err := r.book.find(ctx, first); err != nil {
+		return nil, err
+	}
 	flows := map[subjects.Step][]uint64{}
-	err := r.entries(ctx, func(e *subjects.Entry) {
-		for i := range e.Batches {
-			if b := &e.Batches[i]; steps[b.Step] {
-				flows[b.Step] = batchFlows(b)
-			}
-		}
-	})
-	return flows, err
+	r.book.batches(first, final, func(b *subjects.Batch) { flows[b.Step] = batchFlows(b) })
+	return flows, nil
 }
 
 // stallKey names a stall that is reported again while it lasts.

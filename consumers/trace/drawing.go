@@ -16,6 +16,8 @@ type drawing struct{ processes map[source]*process }
 type process struct {
 	rows     map[string]*row
 	counters map[string][]sample
+	about    string // help at its name
+	dropped  uint64 // spans it had no room for
 }
 
 // row is blocks of one kind; those that overlap get lanes.
@@ -64,8 +66,16 @@ func (d *drawing) add(s source, rank int, name string, b block) {
 	p.rows[name].blocks = append(p.rows[name].blocks, b)
 }
 
+// The roles that are drawn from more than their spans.
+const (
+	roleGrouper  = "grouper"
+	roleProducer = "produce"
+	roleEngine   = "engine"
+	roleTrainer  = "trainer"
+)
+
 // roles orders the processes as work flows; others follow.
-var roles = []string{"grouper", "produce", "engine", "bridge", "trainer"}
+var roles = []string{roleGrouper, roleProducer, roleEngine, "bridge", roleTrainer}
 
 func rank(role string) int {
 	if i := slices.Index(roles, role); i >= 0 {
@@ -75,7 +85,7 @@ func rank(role string) int {
 }
 
 // titles are the names of roles where the wire's are verbs.
-var titles = map[string]string{"produce": "producer"}
+var titles = map[string]string{roleProducer: "producer"}
 
 func (s source) title() string {
 	title := s.role
@@ -108,7 +118,7 @@ func (d *drawing) write(w *perfetto.Writer, from int64) {
 		return cmp.Or(cmp.Compare(rank(a.role), rank(b.role)), cmp.Compare(a.role, b.role), cmp.Compare(a.instance, b.instance))
 	})
 	for i, s := range order {
-		track := p.track(perfetto.Track{Name: s.title(), Rank: i + 1, Ranked: true, Process: &perfetto.Process{PID: i + 1, Name: s.title()}})
+		track := p.track(perfetto.Track{Name: s.title(), Description: d.processes[s].about, Rank: i + 1, Ranked: true, Process: &perfetto.Process{PID: i + 1, Name: s.title()}})
 		d.processes[s].write(p, track)
 	}
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -12,10 +13,6 @@ import (
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
 )
-
-// grace is how long after the window's end a message may be stored of which
-// there is something in it: the length of an episode, and then some.
-const grace = int64(600e9)
 
 // fetched is how many messages are asked for at a time.
 const fetched = 256
@@ -30,6 +27,10 @@ func (r *reader) rollouts(ctx context.Context) error {
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(r.wanted)), fetched) {
 		var want []bus.SeqSize
 		for _, seq := range chunk {
+			if r.report.Trajectories >= r.o.MaxTrajectories {
+				r.report.LeftOut += r.wanted[seq]
+				continue
+			}
 			want = append(want, bus.SeqSize{Seq: seq})
 		}
 		var missing *bus.MissingError
@@ -42,24 +43,27 @@ func (r *reader) rollouts(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
+		r.read(len(want))
 	}
 	return nil
 }
 
 // find adds the messages stored in the window to those that are wanted.
 func (r *reader) find(ctx context.Context) error {
-	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.Rollouts)
-	if err != nil || state.Msgs == 0 || state.LastTime.UnixNano() < r.from {
+	if r.copied {
+		return nil // those of its batches
+	}
+	of, err := r.around(ctx, subjects.Rollouts)
+	if err != nil || of.Last < of.First {
 		return err
 	}
-	err = bus.FollowHeaders(ctx, r.conn, r.run, state.FirstSeq, func(msgs []bus.HeaderMsg) error {
+	err = bus.FollowHeaders(ctx, r.conn, r.run, of.First, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			m := &msgs[i]
-			at := m.Time.UnixNano()
-			if at >= r.from && at <= r.to+grace && !bus.IsPart(m.Header) {
-				r.wanted[m.Seq] = true
+			if m.Seq <= of.Last && !bus.IsPart(m.Header) {
+				r.wanted[m.Seq] = max(len(m.Header[subjects.HeaderIndex]), 1)
 			}
-			if m.Seq >= state.LastSeq || at > r.to+grace {
+			if m.Seq >= of.Last {
 				return errEnd
 			}
 		}
@@ -92,15 +96,18 @@ func (r *reader) bundle(seq uint64, hdr nats.Header, data []byte) error {
 			r.report.LeftOut++
 		default:
 			r.report.Trajectories++
-			s := source{"produce", t.Producer}
-			r.d.add(s, rowEpisodes, "episodes", episode(t, r.clocks[s]))
+			s := source{roleProducer, t.Producer}
+			k := flowOf{s, subjects.FlowID(t.Group, t.Slot, t.Attempt)}
+			r.d.add(s, rowEpisodes, "episodes", episode(t, r.clocks[s].ahead, r.told.episodes[k]))
+			delete(r.told.episodes, k)
 		}
 	}
 	return nil
 }
 
-// episode draws a trajectory, offset nanoseconds later than it says.
-func episode(t *subjects.Trajectory, offset int64) block {
+// episode draws a trajectory, offset nanoseconds later than it says: its turns
+// from the log, and within and behind them what its producer told.
+func episode(t *subjects.Trajectory, offset int64, told []block) block {
 	b := block{start: t.Started + offset, end: max(t.Started, t.Finished) + offset, name: "episode", category: "rollout",
 		flows: []uint64{subjects.FlowID(t.Group, t.Slot, t.Attempt)},
 		args: []perfetto.Arg{perfetto.Text("id", t.ID()), perfetto.Text("environment", t.Environment), perfetto.Text("kind", string(t.Kind)),
@@ -108,33 +115,72 @@ func episode(t *subjects.Trajectory, offset int64) block {
 	if t.Reason != "" {
 		b.args = append(b.args, perfetto.Text("reason", t.Reason))
 	}
+	var turns []block
 	for i := range t.Turns {
-		if turn, ok := turnBlock(t, i, offset); ok && turn.start >= b.start && turn.end <= b.end {
-			b.inside = append(b.inside, turn)
+		if turn, ok := turnBlock(t, i, offset, told); ok && turn.start >= b.start && turn.end <= b.end {
+			turns = append(turns, turn)
 		}
 	}
-	b.inside = ordered(b.inside)
+	turns = ordered(turns)
+	if len(turns) > 0 && turns[0].start > b.start {
+		turns = append([]block{{start: b.start, end: turns[0].start, name: "reset", category: "environment"}}, turns...)
+	}
+	b.inside = append(turns, reward(t, turns)...)
+	slices.SortStableFunc(told, func(x, y block) int { return cmp.Compare(x.start, y.start) })
+	for _, x := range told { // what came after its end: publishing, acknowledging
+		if x.start >= b.end {
+			x.lane, b.end = 0, max(b.end, x.end)
+			b.inside = append(b.inside, x)
+		}
+	}
 	return b
 }
 
+// reward marks what the environment gave, where the last turn ended.
+func reward(t *subjects.Trajectory, turns []block) []block {
+	if !t.Status.Trained() || len(turns) == 0 {
+		return nil
+	}
+	at := turns[len(turns)-1].end
+	m := block{start: at, end: at, mark: true, name: "reward", category: "environment", args: []perfetto.Arg{perfetto.Float("reward", t.Reward)}}
+	for _, name := range slices.Sorted(maps.Keys(t.Components)) {
+		m.args = append(m.args, perfetto.Float(name, t.Components[name]))
+	}
+	return []block{m}
+}
+
 // turnBlock draws a turn: the engine's time, then the environment's. A turn that
-// was cut short has fewer times.
-func turnBlock(t *subjects.Trajectory, i int, offset int64) (block, bool) {
+// was cut short has fewer times. What the producer told of it lies between: how
+// long the call waited for a place at the engine, and how long its answer took to read.
+func turnBlock(t *subjects.Trajectory, i int, offset int64, told []block) (block, bool) {
 	u := &t.Turns[i]
 	end := max(u.Queued, u.Generated, u.Stepped)
 	if u.Queued <= 0 {
 		return block{}, false
 	}
 	b := block{start: u.Queued + offset, end: end + offset, name: "turn", category: "rollout", args: []perfetto.Arg{perfetto.Int("turn", i)}}
-	if u.Generated >= u.Queued {
-		b.inside = append(b.inside, block{start: b.start, end: u.Generated + offset, name: "generate", category: "engine", args: []perfetto.Arg{
-			perfetto.Int("prompt_tokens", u.Prompt.End-u.Prompt.Start), perfetto.Int("tokens", u.Completion.End-u.Completion.Start),
-			perfetto.Int("cached_tokens", u.Cached), perfetto.Text("finish", u.Finish)}})
-		if u.Stepped >= u.Generated {
-			b.inside = append(b.inside, block{start: u.Generated + offset, end: u.Stepped + offset, name: "step", category: "environment",
-				args: []perfetto.Arg{perfetto.Float("reward", u.Reward)}})
+	if u.Generated < u.Queued {
+		return b, true
+	}
+	generate := block{start: b.start, end: u.Generated + offset, name: "generate", category: "engine", args: []perfetto.Arg{
+		perfetto.Int("prompt_tokens", u.Prompt.End-u.Prompt.Start), perfetto.Int("tokens", u.Completion.End-u.Completion.Start),
+		perfetto.Int("cached_tokens", u.Cached), perfetto.Text("finish", u.Finish)}}
+	step := block{start: generate.end, end: max(u.Stepped, u.Generated) + offset, name: "step", category: "environment",
+		args: []perfetto.Arg{perfetto.Float("reward", u.Reward)}}
+	for _, x := range told {
+		x.lane = 0
+		switch {
+		case x.name == "queue" && x.start >= generate.start && x.end <= generate.end:
+			b.inside, generate.start = append(b.inside, x), x.end
+		case x.name == "parse" && x.start >= step.start && x.end <= step.end:
+			b.inside, step.start = append(b.inside, x), x.end
 		}
 	}
+	b.inside = append(b.inside, generate)
+	if u.Stepped >= u.Generated {
+		b.inside = append(b.inside, step)
+	}
+	slices.SortStableFunc(b.inside, func(x, y block) int { return cmp.Compare(x.start, y.start) })
 	return b, true
 }
 

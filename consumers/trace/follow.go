@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/subjects"
@@ -10,17 +11,64 @@ import (
 
 var errEnd = errors.New("read to the end")
 
-// each hands the messages of a stream to fn, up to what is its end now.
-func (r *reader) each(ctx context.Context, s subjects.Stream, fn func(*bus.Msg)) error {
+// reach is a range of a stream's sequences, both included; none if Last < First.
+type reach struct{ First, Last uint64 }
+
+// stored is what a stream was given from a time on up to another, by the
+// server's clock: found without reading what lies before.
+func (r *reader) stored(ctx context.Context, s subjects.Stream, from, to int64) (reach, error) {
 	state, err := bus.StreamState(ctx, r.conn, r.run, s)
 	if err != nil || state.Msgs == 0 {
-		return err
+		return reach{1, 0}, err
 	}
-	err = bus.Follow(ctx, r.conn, r.run.StreamName(s), "", state.FirstSeq, func(m *bus.Msg) error {
-		if m.Seq <= state.LastSeq {
+	all := reach{state.FirstSeq, state.LastSeq}
+	if r.copied {
+		return all, nil
+	}
+	if from > state.FirstTime.UnixNano() {
+		first, err := bus.SeqAt(ctx, r.conn, r.run, s, time.Unix(0, from))
+		if err != nil {
+			return all, err
+		}
+		all.First = max(all.First, first)
+	}
+	if to < state.LastTime.UnixNano() {
+		after, err := bus.SeqAt(ctx, r.conn, r.run, s, time.Unix(0, to+1))
+		if err != nil {
+			return all, err
+		}
+		all.Last = min(all.Last, after-1)
+	}
+	return all, nil
+}
+
+// around is what a stream was given that may tell of the window: a message
+// comes after what it tells of, but for what clocks differ.
+func (r *reader) around(ctx context.Context, s subjects.Stream) (reach, error) {
+	return r.stored(ctx, s, r.from-slack, r.to+r.grace())
+}
+
+// slack is how far apart the clocks of a process and of the server may be
+// before a report is looked for in the wrong place.
+const slack = int64(5e9)
+
+// grace is how long after the window's end there may still come what began in
+// it: twice the window, from one minute to ten.
+func (r *reader) grace() int64 {
+	return min(max(2*(r.to-r.from), int64(time.Minute)), int64(10*time.Minute))
+}
+
+// each hands the messages of a range to fn.
+func (r *reader) each(ctx context.Context, s subjects.Stream, of reach, fn func(*bus.Msg)) error {
+	if of.Last < of.First {
+		return nil
+	}
+	err := bus.Follow(ctx, r.conn, r.run.StreamName(s), "", of.First, func(m *bus.Msg) error {
+		if m.Seq <= of.Last {
+			r.read(1)
 			fn(m)
 		}
-		if m.Seq >= state.LastSeq || m.Pending == 0 {
+		if m.Seq >= of.Last || m.Pending == 0 {
 			return errEnd
 		}
 		return nil
@@ -31,13 +79,13 @@ func (r *reader) each(ctx context.Context, s subjects.Stream, fn func(*bus.Msg))
 	return err
 }
 
-// entries hands the ledger's entries to fn. One that cannot be read is passed
-// over: `headrace audit` is for that.
-func (r *reader) entries(ctx context.Context, fn func(*subjects.Entry)) error {
-	return r.each(ctx, subjects.Ledger, func(m *bus.Msg) {
-		var e subjects.Entry
-		if subjects.DecodeMessage(m.Data, &e) == nil {
-			fn(&e)
-		}
-	})
+// read counts messages, for the report and for who waits.
+func (r *reader) read(n int) {
+	before := r.report.Read
+	r.report.Read += n
+	if r.o.Progress != nil && before/progressEvery != r.report.Read/progressEvery {
+		r.o.Progress(r.stage, r.report.Read)
+	}
 }
+
+const progressEvery = 2000

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/headrace/headrace/consumers/perfetto"
+	"github.com/headrace/headrace/subjects"
 )
 
 // block is something that lasted: a slice and what is inside of it.
@@ -15,8 +16,9 @@ type block struct {
 	flows, ends    []uint64
 	args           []perfetto.Arg
 	inside         []block
-	mark           bool  // an instant
-	lane           int32 // from 1: where it was recorded with others that it may lie in
+	mark           bool          // an instant
+	lane           int32         // from 1: where it was recorded with others that it may lie in
+	step           subjects.Step // of the trainer's, 0: none
 }
 
 // nest puts blocks that may lie in each other into each other. One that lasts

@@ -20,6 +20,8 @@ type Options struct {
 	First, Final subjects.Step
 	// MaxTrajectories bounds how many are drawn; the rest is counted. Default 200000.
 	MaxTrajectories int
+	// Progress, if set, hears what is read and how many messages were, now and then.
+	Progress func(what string, messages int)
 }
 
 // DefaultLast is the window when nobody names one.
@@ -42,7 +44,14 @@ type Report struct {
 	Syncs        int `json:"weight_syncs"`
 	Samples      int `json:"counter_samples"`
 	Spans        int `json:"spans"`
-	// WaitSeconds and TrainSeconds are the trainer's, of the steps drawn.
+	// Dropped counts the spans that processes had no room for, since they started.
+	Dropped uint64 `json:"spans_dropped,omitempty"`
+	// Read counts the messages that were read for it.
+	Read int `json:"messages_read"`
+	// Skew is how uncertain the alignment of the clocks is: that of the process
+	// where it is worst, in seconds.
+	Skew float64 `json:"clock_uncertainty_seconds"`
+	// WaitSeconds and TrainSeconds are the trainer's, of what is drawn of it.
 	WaitSeconds  float64 `json:"wait_seconds"`
 	TrainSeconds float64 `json:"train_seconds"`
 	Packets      int64   `json:"packets"`
@@ -59,7 +68,7 @@ func Write(ctx context.Context, conn *bus.Conn, run subjects.Run, o Options, w i
 		o.MaxTrajectories = defaultTrajectories
 	}
 	r := &reader{conn: conn, run: run, o: o, report: &Report{Run: string(run)}, d: newDrawing()}
-	if err := r.read(ctx); err != nil {
+	if err := r.all(ctx); err != nil {
 		return nil, fmt.Errorf("trace %s: %w", run, err)
 	}
 	out := perfetto.NewWriter(w, 1)
@@ -79,21 +88,36 @@ type reader struct {
 	o        Options
 	report   *Report
 	d        *drawing
-	from, to int64 // the window, Unix nanoseconds
-	wanted   map[uint64]bool
-	clocks   map[source]int64 // what to add to a process's times
+	from, to int64  // the window, Unix nanoseconds
+	copied   bool   // the log is a copy: when its messages were stored says nothing
+	stage    string // what is read, for Progress
+	book     book
+	wanted   map[uint64]int   // messages of ROLLOUTS, and how many trajectories they hold
+	clocks   map[source]clock // of processes that said
+	told     told             // spans that belong to something else that is drawn
+
+	waited, trained int64 // of the trainer, nanoseconds
 }
+
+// clock is what to add to a process's times, and how wrong that may be.
+type clock struct{ ahead, uncertain int64 }
 
 // source is a process of the run: a role and the name of one that plays it.
 type source struct{ role, instance string }
 
-func (r *reader) read(ctx context.Context) error {
-	r.clocks, r.wanted = map[source]int64{}, map[uint64]bool{}
-	for _, part := range []func(context.Context) error{r.window, r.telemetry, r.ledger, r.weights, r.rollouts} {
-		if err := part(ctx); err != nil {
+func (r *reader) all(ctx context.Context) error {
+	r.clocks, r.wanted, r.told = map[source]clock{}, map[uint64]int{}, newTold()
+	r.book.reader = r
+	for _, part := range []struct {
+		stage string
+		read  func(context.Context) error
+	}{{"ledger", r.window}, {"telemetry", r.telemetry}, {"ledger", r.ledger}, {"weights", r.weights}, {"rollouts", r.rollouts}} {
+		r.stage = part.stage
+		if err := part.read(ctx); err != nil {
 			return err
 		}
 	}
+	r.rest()
 	return nil
 }
 

@@ -29,7 +29,7 @@ func TestWrite_StepsOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Trajectories != 6 || r.Groups != 3 || r.Steps != 2 || r.Syncs != 1 || r.Samples != 3 || r.Spans != 2 || r.Unread+r.LeftOut != 0 || r.WaitSeconds != 3.5 || r.TrainSeconds != 1.9 {
+	if r.Trajectories != 6 || r.Groups != 3 || r.Steps != 2 || r.Syncs != 1 || r.Samples != 3 || r.Spans != 20 || r.Unread+r.LeftOut != 0 || r.WaitSeconds != 1.93 || r.TrainSeconds != 1.86 || r.Skew != 0.0001 {
 		t.Errorf("%+v", r)
 	}
 	if r.From.UnixNano() != t0 || r.To.UnixNano() != t0+5400*ms || r.Bytes != int64(buf.Len()) {
@@ -51,7 +51,7 @@ func TestWrite_OneStepIsAWindowOfItsOwn(t *testing.T) {
 	r, err := Write(t.Context(), w.conn, run, Options{First: 2, Final: 2}, io.Discard)
 	w.must(err)
 	// From the opening of t2 on: its three episodes and the commit of step 2.
-	if r.Steps != 1 || r.Trajectories != 3 || r.WaitSeconds != 2 || r.From.UnixNano() != t0+2500*ms {
+	if r.Steps != 1 || r.Trajectories != 3 || r.WaitSeconds != 1.93 || r.From.UnixNano() != t0+2500*ms {
 		t.Errorf("%+v", r)
 	}
 	if _, err := Write(t.Context(), w.conn, run, Options{First: 9, Final: 9}, io.Discard); err == nil || !strings.Contains(err.Error(), "no batch of steps 9 to 9") {
@@ -150,9 +150,12 @@ func TestEpisode_WhatWasCutShortIsDrawnAsFarAsItCame(t *testing.T) {
 		{Queued: 410},
 		{Queued: 950, Generated: 960}, // after the end
 		{},
-	}}, 1000)
+	}}, 1000, nil)
 	var got []string
-	for _, turn := range e.inside {
+	if len(e.inside) == 0 || e.inside[0].name != "reset" || e.inside[0].start != 1100 || e.inside[0].end != 1110 {
+		t.Fatalf("%+v", e.inside)
+	}
+	for _, turn := range e.inside[1:] {
 		text := fmt.Sprint(turn.start, "-", turn.end)
 		for _, b := range turn.inside {
 			text += fmt.Sprint(" ", b.name, " ", b.start, "-", b.end)

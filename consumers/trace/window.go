@@ -2,7 +2,9 @@ package trace
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -23,11 +25,12 @@ func (r *reader) window(ctx context.Context) error {
 		last = DefaultLast
 	}
 	r.from, r.to = end-int64(last), end
-	return nil
+	return r.book.open(ctx)
 }
 
 // end is when something last happened, by the server's clock. Gauges do not
-// count: those of a bridge go on when the run is over.
+// count: those of a bridge go on when the run is over. In a copy of a run that
+// is when it happened in the original.
 func (r *reader) end(ctx context.Context) (int64, error) {
 	var end time.Time
 	for _, s := range []subjects.Stream{subjects.Ledger, subjects.Rollouts, subjects.Weights} {
@@ -42,53 +45,117 @@ func (r *reader) end(ctx context.Context) (int64, error) {
 	if end.IsZero() {
 		return 0, fmt.Errorf("nothing has happened in it yet")
 	}
+	m, err := bus.Last(ctx, r.conn, r.run.StreamName(subjects.Ledger), r.run.LedgerSubject())
+	var e subjects.Entry
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+	case err != nil:
+		return 0, err
+	case subjects.DecodeMessage(m.Data, &e) == nil && m.Time.Sub(time.Unix(0, e.At)).Abs() > copyAge:
+		r.copied = true
+		return e.At, nil
+	}
 	return end.UnixNano(), nil
 }
 
+// copyAge is how long after its decision an entry of the ledger is stored at
+// most; beyond, the run is a copy, and the times of its messages say nothing.
+const copyAge = 10 * time.Minute
+
 // steps makes the window that of some steps: from the opening of the first group
-// that is trained in them to the commit of the last of them.
+// that is trained in them, or the first of them that the trainer waited for, to
+// the commit of the last of them.
 func (r *reader) steps(ctx context.Context, end int64) error {
-	opened := map[subjects.GroupID]int64{} // of groups that wait for their batch
-	found := false
+	first, err := r.commit(ctx, r.o.First)
+	if err != nil {
+		return err
+	}
+	final, err := r.commit(ctx, r.o.Final)
+	if err != nil {
+		return err
+	}
 	r.to = end
-	err := r.entries(ctx, func(e *subjects.Entry) {
-		for i := range e.Verdicts {
-			if v := &e.Verdicts[i]; v.Outcome.Trained() {
-				opened[v.Group] = v.Opened
-			} else {
-				delete(opened, v.Group)
-			}
-		}
-		for i := range e.Batches {
-			b := &e.Batches[i]
-			drawn := b.Step >= r.o.First && b.Step <= r.o.Final
-			for _, g := range b.Groups {
-				if at, known := opened[g.Group]; drawn && known && (r.from == 0 || at < r.from) {
-					r.from = at
-				}
-				delete(opened, g.Group)
-			}
-			found = found || drawn
-		}
-	})
+	if final != nil {
+		r.to = final.event.At
+	}
+	if err := r.book.around(ctx, first.at(end), final.at(end)); err != nil {
+		return err
+	}
+	opened, found, err := r.book.opened(ctx, r.o.First, r.o.Final)
 	if err != nil {
 		return err
 	}
 	if !found {
 		return fmt.Errorf("it has no batch of steps %d to %d (`headrace show %s` says how far it is)", r.o.First, r.o.Final, r.run)
 	}
-	return r.each(ctx, subjects.Weights, func(m *bus.Msg) {
-		var c subjects.CommitEvent
-		if m.Subject != r.run.WeightsSubject(subjects.EventCommit) || subjects.DecodeMessage(m.Data, &c) != nil {
-			return
+	if r.from = opened; first != nil {
+		if begun := first.event.At - nanos(first.event.TrainSeconds+first.event.WaitSeconds); r.from == 0 || begun < r.from {
+			r.from = begun
 		}
-		if start := c.At - nanos(c.TrainSeconds+c.WaitSeconds); c.Step == r.o.First && (r.from == 0 || start < r.from) {
-			r.from = start
+	}
+	r.from = min(r.from, r.to)
+	return nil
+}
+
+// committed is a commit and when it was stored.
+type committed struct {
+	event  subjects.CommitEvent
+	stored int64
+}
+
+func (c *committed) at(otherwise int64) int64 {
+	if c == nil {
+		return otherwise
+	}
+	return c.stored
+}
+
+// commit finds the commit of a step in some twenty looks; nil when there is
+// none. Steps grow by one from commit to commit, and fall where a trainer came
+// back from its checkpoint, so wherever they rise from below a step to it or
+// more, that is its commit.
+func (r *reader) commit(ctx context.Context, step subjects.Step) (*committed, error) {
+	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.Weights)
+	if err != nil || state.Msgs == 0 {
+		return nil, err
+	}
+	var found *committed
+	var failure error
+	sort.Search(int(state.LastSeq-state.FirstSeq+1), func(i int) bool {
+		c, err := r.commitFrom(ctx, state.FirstSeq+uint64(i))
+		if err != nil || failure != nil {
+			failure = errors.Join(failure, err)
+			return true
 		}
-		if c.Step == r.o.Final {
-			r.to = c.At
+		if c == nil || c.event.Step < step {
+			return c == nil
 		}
+		found = c
+		return true
 	})
+	if found != nil && found.event.Step != step {
+		found = nil
+	}
+	return found, failure
+}
+
+// commitFrom is the first commit from a sequence on that can be read.
+func (r *reader) commitFrom(ctx context.Context, seq uint64) (*committed, error) {
+	for {
+		m, err := bus.Next(ctx, r.conn, r.run.StreamName(subjects.Weights), r.run.WeightsSubject(subjects.EventCommit), seq)
+		if errors.Is(err, bus.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.read(1)
+		c := &committed{stored: m.Time.UnixNano()}
+		if subjects.DecodeMessage(m.Data, &c.event) == nil {
+			return c, nil
+		}
+		seq = m.Seq + 1
+	}
 }
 
 // nanos is a duration in seconds as nanoseconds; none that is no number.

@@ -109,5 +109,31 @@ func (w *world) story() *world {
 	spans.SetSpans([]subjects.TimeSpan{{Name: "write rows", Start: t0 + 1510*ms, Duration: 20 * ms},
 		{Name: "feed", Start: t0 + 1500*ms, Duration: 50 * ms, Flow: subjects.FlowID("t0", 0, 0), Args: []subjects.TimeSpanArg{{Key: "rows", Value: 3}}}})
 	w.send(run.SpanSubject("bridge", "b1"), "sp", spans)
+	return w.tell()
+}
+
+// tell adds what roles recorded of the story: step 2 of the trainer, the sync of
+// version 1, and what the producer knows of t0/0/0 that its turns do not say.
+func (w *world) tell() *world {
+	w.Helper()
+	report := func(role, instance string, spans ...subjects.TimeSpan) {
+		b := &subjects.SpanBatch{V: 1, Role: role, Instance: instance, At: t0 + 6*sec, Uncertainty: ms / 10}
+		b.SetSpans(spans)
+		w.send(run.SpanSubject(role, instance), role, b)
+	}
+	span := func(name string, lane int32, from, to int64, args ...subjects.TimeSpanArg) subjects.TimeSpan {
+		return subjects.TimeSpan{Name: name, Lane: lane, Start: t0 + from*ms, Duration: (to - from) * ms, Args: args}
+	}
+	step, version := subjects.TimeSpanArg{Key: "step", Value: 2}, subjects.TimeSpanArg{Key: "version", Value: 1}
+	report("trainer", "rank0", span("publish weights", 0, 2510, 2550, version), span("wait for batch", 0, 2550, 4480, step), span("prepare", 0, 4480, 4500, step),
+		span("compile", 1, 4600, 4900), span("train step", 0, 4500, 5000, step), span("checkpoint", 0, 5000, 5040, step), span("train step", 0, 5040, 5400, step))
+	report("engine", "eng-0", span("batch", 0, 120, 200, subjects.TimeSpanArg{Key: "rows", Value: 2}), span("pause", 1, 2640, 2690, version),
+		span("load", 1, 2690, 2890, version), span("verify", 1, 2890, 2990, version), span("resume", 1, 2990, 3000, version))
+	own := []subjects.TimeSpan{span("queue", 0, 110, 130), span("parse", 0, 400, 405), span("publish", 0, 1000, 1020), span("acknowledge", 0, 1020, 1025)}
+	for i := range own {
+		own[i].Flow = subjects.FlowID("t0", 0, 0)
+	}
+	report("produce", "p1", own...)
+	report("grouper", "g1", span("fold", 0, 1000, 1100, subjects.TimeSpanArg{Key: "messages", Value: 3}), span("decide", 0, 1440, 1450))
 	return w
 }

@@ -40,7 +40,13 @@ it. Open the file at ui.perfetto.dev (it stays on your machine).`,
 			if path == "" {
 				path = args[0] + ".pftrace"
 			}
+			if e.tty {
+				o.Progress = e.traceProgress
+			}
 			r, err := app.Trace(c.Context(), f.source(c, e), subjects.Run(args[0]), o, path)
+			if e.tty {
+				fmt.Fprint(e.err, "\r\x1b[K")
+			}
 			if err != nil {
 				return err
 			}
@@ -71,11 +77,22 @@ func stepRange(s string) (first, final subjects.Step, err error) {
 	return subjects.Step(x), subjects.Step(y), nil
 }
 
+func (e *env) traceProgress(what string, messages int) {
+	fmt.Fprintf(e.err, "\r\x1b[K%d messages read, now %s", messages, what)
+}
+
 func traceText(w io.Writer, r *app.TraceReport, path string) {
 	fmt.Fprintf(w, "%s: %s of %s from %s, %.1f MB\n", path, r.To.Sub(r.From).Round(time.Millisecond), r.Run, r.From.Local().Format(time.DateTime), float64(r.Bytes)/1e6)
-	fmt.Fprintf(w, "  %d trajectories, %d groups, %d steps, %d weight syncs, %d gauge values, %d spans\n", r.Trajectories, r.Groups, r.Steps, r.Syncs, r.Samples, r.Spans)
+	fmt.Fprintf(w, "  %d trajectories, %d groups, %d steps, %d weight syncs, %d gauge values, %d spans; %d messages read\n",
+		r.Trajectories, r.Groups, r.Steps, r.Syncs, r.Samples, r.Spans, r.Read)
 	if r.Steps > 0 {
 		fmt.Fprintf(w, "  the trainer waited %.2f s and trained %.2f s\n", r.WaitSeconds, r.TrainSeconds)
+	}
+	if r.Skew > 0 {
+		fmt.Fprintf(w, "  clocks agree to ±%.1f ms\n", r.Skew*1e3)
+	}
+	if r.Dropped > 0 {
+		fmt.Fprintf(w, "  %d spans found no room in their process since it started\n", r.Dropped)
 	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "  %d more trajectories are left out: choose a shorter window\n", r.LeftOut)
