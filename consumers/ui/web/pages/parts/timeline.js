@@ -16,7 +16,7 @@ export function Timeline({ turns, spent }) {
   const rows = layout(turns, spent ?? []);
   const total = rows.at(-1).end || 1;
   const shown = all ? rows : rows.slice(0, MOST);
-  return html`<ul class="legend" aria-label="What the colours mean">
+  return html`<ul class="hues" aria-label="What the colours mean">
       ${parts.map(([key, name]) => html`<li><span class=${"swatch turn-" + key} aria-hidden="true"></span>${name} ${seconds(rows.reduce((n, r) => n + r[key], 0))}</li>`)}
     </ul>
     <ol class="timeline" aria-label="Turns">

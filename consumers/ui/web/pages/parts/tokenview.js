@@ -27,7 +27,7 @@ function Legend({ mode, versions }) {
   const entries = mode === "loss" ? [["in", "in the loss"], ["out", "sampled, not in the loss"]]
     : mode === "version" ? versions.map((v, i) => ["v" + (i % 8), "version " + v])
     : classes.map(([, name], i) => ["p" + i, name]);
-  return html`<ul class="legend" aria-label="What the colours mean">
+  return html`<ul class="hues" aria-label="What the colours mean">
     ${entries.map(([look, name]) => html`<li><span class=${"swatch " + look} aria-hidden="true"></span>${name}</li>`)}
     <li><span class="swatch" aria-hidden="true"></span>prompt or environment</li>
   </ul>`;

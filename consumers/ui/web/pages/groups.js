@@ -1,0 +1,102 @@
+/** The groups of a run: what was played, what became of it, and why. */
+import { html, useEffect, useRef } from "../lib/preact.js";
+import { api, useGet } from "../lib/api.js";
+import { Link, setQuery, to, useRoute } from "../lib/router.js";
+import { Empty, ErrorBox, Loading, Page, Table, Time, figures, int, none, short } from "../lib/ui.js";
+import { Filters, change, names } from "./parts/filters.js";
+import { Outcome, span } from "./parts/names.js";
+import { RewardStrip } from "./parts/strip.js";
+
+const LIMIT = 50;
+
+/** The page at /r/RUN/groups; its filters are the address's query. */
+export default function Groups() {
+  const { parts, query } = useRoute();
+  const run = parts[1];
+  const about = useGet(api("runs", run));
+  const live = about.data?.live && !query.q && !query.cursor;
+  const list = useGet(api("runs", run, "groups", { ...query, limit: query.limit ?? LIMIT }), { every: live ? 5 : 0 });
+  const rows = useRef(null);
+  useKeys(rows);
+  const { data } = list;
+  return html`<${Page} title="Groups" lead=${html`<${Found} data=${data} query=${query} />`}>
+    <${Filters} query=${query} environments=${about.data?.environments ?? []} />
+    ${list.error && html`<${ErrorBox} error=${list.error} retry=${list.reload} />`}
+    ${!data && list.loading && html`<${Loading}>Reading the groups…<//>`}
+    ${data && (data.groups.length ? html`<div class="group-list" ref=${rows} aria-busy=${list.loading}>
+        <${Table} caption=${`Groups of ${run}`} hideCaption columns=${columns(run, query)} rows=${data.groups} rowKey=${(g) => g.group} /></div>`
+      : html`<${Nothing} query=${query} indexed=${data.indexed} />`)}
+    <${Pager} next=${data?.next} query=${query} />
+  <//>`;
+}
+
+function Found({ data, query }) {
+  if (!data) return none;
+  const { trajectories, of, text, text_of: textOf } = data.indexed ?? {};
+  const notes = [data.total === null || data.total === undefined ? "total not known" : `${int(data.total)} ${data.total === 1 ? "group" : "groups"}`];
+  if (trajectories < of) notes.push(`still reading the run: ${int(trajectories)} of ${int(of)} trajectories so far`);
+  if (query.q && text < textOf) notes.push(`text searched in ${int(text)} of ${int(textOf)} trajectories so far`);
+  notes.push(`${figures(data.took_ms)} ms`);
+  return html`<span role="status">${notes.join(" · ")}</span> <span class="muted keys">keys: <kbd>j</kbd> <kbd>k</kbd> move, <kbd>enter</kbd> opens, <kbd>/</kbd> searches</span>`;
+}
+
+function columns(run, query) {
+  const list = [
+    { key: "group", label: "group", head: true, render: (g) => html`<${Link} to=${to("r", run, "g", g.group)} class="open"><bdi>${g.group}</bdi><//>${
+      g.kind === "eval" ? html` <small class="muted">evaluation @${g.round}</small>` : ""}${g.match ? html`<span class="match" dir="auto">${hit(g.match, query.q)}</span>` : ""}` },
+    { key: "outcome", label: "verdict", render: (g) => html`<${Outcome} outcome=${g.outcome} />` },
+    { key: "step", label: "step", num: true, render: (g) => g.step || html`<span title="in no batch">${none}</span>` },
+    { key: "environment", label: "environment", render: (g) => html`<bdi>${g.environment || none}</bdi>` },
+    { key: "rewards", label: "rewards", title: "one bar a slot; × came to nothing", render: (g) => html`<${RewardStrip} rewards=${g.rewards} open=${g.outcome === "open"} />` },
+    { key: "mean", label: "mean ± std", num: true, render: (g) => html`<span title="mean and standard deviation of the rewards">${figures(g.reward_mean)} ± ${figures(g.reward_std)}</span>` },
+    { key: "arrived", label: "arrived", num: true, render: (g) => html`<span title=${Object.entries(g.statuses ?? {}).map(([s, n]) => `${n} ${s}`).join(", ")}>${g.arrived}/${g.size || none}</span>` },
+    { key: "tokens", label: "tokens", num: true, render: (g) => short(g.tokens) },
+    { key: "versions", label: "versions", num: true, title: "policies that sampled it", render: (g) => span(g.min_version, g.max_version) },
+    { key: "staleness", label: "stale", num: true, title: "steps between its oldest policy and the one trained", render: (g) => (g.staleness === null || g.staleness === undefined ? html`<span title="known once it is in a batch">${none}</span>` : g.staleness) },
+    { key: "opened", label: "opened", num: true, render: (g) => html`<${Time} at=${g.opened} now=${Date.now() / 1000} />` },
+  ];
+  return list;
+}
+
+/** The snippet with what was searched for marked. */
+function hit(text, q) {
+  const at = q ? text.toLowerCase().indexOf(q.toLowerCase()) : -1;
+  return at < 0 ? text : html`${text.slice(0, at)}<mark>${text.slice(at, at + q.length)}</mark>${text.slice(at + q.length)}`;
+}
+
+function Nothing({ query, indexed }) {
+  const filtered = Object.keys(names).some((k) => query[k]);
+  const reading = indexed && (indexed.trajectories < indexed.of || (query.q && indexed.text < indexed.text_of));
+  return html`<${Empty} title=${reading ? "Nothing found so far" : filtered ? "No group matches" : "No group yet"}>
+    ${reading ? "The run is still being read; ask again in a moment." : filtered
+      ? html`<button type="button" onClick=${() => change(Object.fromEntries(Object.keys(names).map((k) => [k, ""])))}>Clear the filters</button>`
+      : "The grouper opens groups once a trainer is there."}<//>`;
+}
+
+function Pager({ next, query }) {
+  if (!next && !query.cursor) return null;
+  const { parts } = useRoute();
+  return html`<nav class="pager" aria-label="Pages of the list">
+    ${query.cursor && html`<button type="button" onClick=${() => setQuery({ cursor: "" }, { replace: false })}>First page</button>`}
+    ${next ? html`<${Link} to=${to(...parts, { ...query, cursor: next })} class="button" rel="next">Next page<//>` : html`<span class="muted">This is the last page.</span>`}</nav>`;
+}
+
+/** j and k go from row to row, / to the search, Enter follows the row's link as anywhere. */
+function useKeys(rows) {
+  useEffect(() => {
+    const press = (e) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.("input, select, textarea, [contenteditable]")) return;
+      if (e.key === "/") {
+        e.preventDefault();
+        document.getElementById("search")?.focus();
+      }
+      if (e.key !== "j" && e.key !== "k") return;
+      const links = [...(rows.current?.querySelectorAll("a.open") ?? [])];
+      const at = links.indexOf(document.activeElement);
+      const next = at < 0 ? 0 : Math.max(0, Math.min(links.length - 1, at + (e.key === "j" ? 1 : -1)));
+      links[next]?.focus();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+}
