@@ -27,14 +27,16 @@ type episode struct {
 	out    *subjects.Trajectory
 	reward float64
 	parts  map[string]float64
+	lane   int32  // of its spans
+	flow   uint64 // that they belong to
 }
 
 func (p *Player) newEpisode(task *subjects.Task) *episode {
-	return &episode{Player: p, task: task, setup: p.cfg.Environments[task.Environment], ledger: ledger.New(p.vocab),
+	return &episode{Player: p, task: task, setup: p.cfg.Environments[task.Environment], ledger: ledger.New(p.vocab), flow: subjects.FlowID(task.Group, task.Slot, task.Attempt),
 		out: &subjects.Trajectory{
 			Kind: task.Kind, Group: task.Group, Slot: task.Slot, Attempt: task.Attempt, Round: task.Round,
 			Environment: task.Environment, Task: task.Data, Seed: task.Seed, Producer: p.cfg.Producer,
-			Tokenizer: p.cfg.Tokenizer.ID(), Sampling: task.Sampling, Started: time.Now().UnixNano(), Token: task.Token,
+			Tokenizer: p.cfg.Tokenizer.ID(), Sampling: task.Sampling, Started: p.cfg.Spans.Now(), Token: task.Token,
 		}}
 }
 
@@ -81,7 +83,7 @@ func (e *episode) turn(ctx context.Context, obs envs.Observation) (subjects.Stat
 	if left < 1 {
 		return subjects.Overlong, obs, fmt.Errorf("the budget of %d tokens was full before turn %d", e.cfg.Limits.Tokens, len(e.out.Turns))
 	}
-	turn := subjects.Turn{Segment: e.ledger.Index(), Prompt: prompt, Queued: time.Now().UnixNano()}
+	turn := subjects.Turn{Segment: e.ledger.Index(), Prompt: prompt, Queued: e.cfg.Spans.Now()}
 	request := e.request(left)
 	text, err := e.generate(ctx, request, &turn)
 	if err != nil {
@@ -136,6 +138,9 @@ func (e *episode) request(left int) Request {
 	return Request{Session: e.task.ID(), IDs: e.ledger.Tokens(), Sampling: sampling, StopIDs: e.stops}
 }
 
+// shortWait is what a call takes that did not wait.
+const shortWait = 20 * time.Microsecond
+
 // callSeed gives each call of an episode its own seed, of 31 bits: all that
 // every engine takes.
 func callSeed(seed uint64, turn int) uint64 {
@@ -147,7 +152,7 @@ func (e *episode) generate(parent context.Context, r Request, turn *subjects.Tur
 	ctx, cancel := limited(parent, "the model call", e.cfg.Limits.Call)
 	defer cancel()
 	c, err := protect(func() (Completion, error) { return e.policy.Generate(ctx, r) })
-	turn.Generated = time.Now().UnixNano()
+	turn.Generated = e.cfg.Spans.Now()
 	e.stats.EngineNanos.Add(turn.Generated - turn.Queued)
 	if err != nil {
 		return "", faultOf(engine, "generate: %w", caused(ctx, err))
@@ -157,6 +162,9 @@ func (e *episode) generate(parent context.Context, r Request, turn *subjects.Tur
 	}
 	if turn.Completion, err = e.ledger.Complete(c.IDs, c.Logprobs, c.Versions); err != nil {
 		return "", faultOf(engine, "generate: %w", err)
+	}
+	if c.Waited > shortWait {
+		e.cfg.Spans.Brief(e.names.queue, e.lane, turn.Queued, turn.Queued+int64(c.Waited), e.flow)
 	}
 	turn.Cached, turn.Finish, e.out.Engine = int32(c.Cached), c.Finish, c.Engine
 	e.stats.Calls.Add(1)
@@ -221,13 +229,14 @@ func (e *episode) step(parent context.Context, text string, turn *subjects.Turn)
 	ctx, cancel := limited(parent, "environment step", e.cfg.Limits.Step)
 	defer cancel()
 	env := e.env
+	e.cfg.Spans.Brief(e.names.parse, e.lane, turn.Generated, e.cfg.Spans.Now(), e.flow)
 	r, came, err := guard(ctx, e.cfg.Limits.Grace, &e.stats.Leaked, func(envs.StepResult) { closeLate(env) }, func() (envs.StepResult, error) {
 		return env.Step(ctx, action)
 	})
 	if !came {
 		e.env = nil
 	}
-	turn.Stepped = time.Now().UnixNano()
+	turn.Stepped = e.cfg.Spans.Now()
 	e.stats.EnvNanos.Add(turn.Stepped - turn.Generated)
 	if err != nil {
 		return r, faultOf(environment, "environment step: %w", err)
@@ -281,7 +290,7 @@ func closeLate(env envs.Environment) {
 func (e *episode) finish(status subjects.Status, err error) *subjects.Trajectory {
 	t := e.out
 	t.Status = status
-	t.Finished = time.Now().UnixNano()
+	t.Finished = e.cfg.Spans.Now()
 	t.Segments = e.ledger.Segments()
 	if err != nil {
 		t.Reason = oneLine(err.Error())

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/headrace/headrace/envs"
+	"github.com/headrace/headrace/internal/spans"
 	"github.com/headrace/headrace/producers/tokenizer"
 	"github.com/headrace/headrace/subjects"
 )
@@ -27,7 +28,10 @@ type Config struct {
 	Environments map[string]Setup
 	// Limits hold whatever the parts do.
 	Limits Limits
-	Log    zerolog.Logger
+	// Spans records what turns do not say, and is the clock of trajectories; nil:
+	// nothing, and the machine's.
+	Spans *spans.Recorder
+	Log   zerolog.Logger
 }
 
 // Setup is how the episodes of one environment are furnished.
@@ -82,7 +86,11 @@ type Player struct {
 	vocab int
 	stops []int32 // the first one ends a turn that was cut
 	stats Stats
+	names spanNames
 }
+
+// spanNames are those of an episode's spans.
+type spanNames struct{ queue, parse spans.Name }
 
 // New makes a Player. It fails on a configuration that lacks a part.
 func New(cfg Config) (*Player, error) {
@@ -99,7 +107,8 @@ func New(cfg Config) (*Player, error) {
 		return nil, errors.New("player: the template has no stop id")
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	return &Player{cfg: cfg, vocab: cfg.Tokenizer.VocabSize(), stops: stops}, nil
+	return &Player{cfg: cfg, vocab: cfg.Tokenizer.VocabSize(), stops: stops,
+		names: spanNames{cfg.Spans.Name("queue"), cfg.Spans.Name("parse")}}, nil
 }
 
 // Stats are the Player's counters; they may be read at any time.
@@ -109,7 +118,12 @@ func (p *Player) Stats() *Stats { return &p.stats }
 // what went wrong is in its status and reason. It returns within the limits
 // even when the environment does not.
 func (p *Player) Play(ctx context.Context, task *subjects.Task) *subjects.Trajectory {
-	return p.play(ctx, task, func(*episode) Policy { return p.cfg.Policy })
+	return p.PlayOn(ctx, task, 0)
+}
+
+// PlayOn is Play on a lane of the trace: one episode at a time each.
+func (p *Player) PlayOn(ctx context.Context, task *subjects.Task, lane int32) *subjects.Trajectory {
+	return p.play(ctx, task, func(e *episode) Policy { e.lane = lane; return p.cfg.Policy })
 }
 
 func (p *Player) play(ctx context.Context, task *subjects.Task, policy func(*episode) Policy) *subjects.Trajectory {

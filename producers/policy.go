@@ -49,6 +49,9 @@ type Completion struct {
 	// QueueTime is how long the call waited inside the engine; 0 when the
 	// engine does not say.
 	QueueTime time.Duration
+	// Waited is how long the call waited before it was sent, for a place at the
+	// engine and for other attempts; 0 when nobody measured.
+	Waited time.Duration
 	// Engine names the engine.
 	Engine string
 }

@@ -2,6 +2,7 @@ package spans
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/subjects"
@@ -37,7 +38,8 @@ type row struct {
 // concurrent use. A nil Recorder records nothing.
 type Recorder struct {
 	role, instance string
-	base           time.Time // what times are relative to: it never jumps
+	base           time.Time    // what times are relative to: it never jumps
+	epoch          atomic.Int64 // Unix nanoseconds of base; moved when the machine slept
 	mu             sync.Mutex
 	rows, spare    []row
 	dropped        uint64
@@ -52,7 +54,9 @@ func New(role, instance string, room int) *Recorder {
 	if room <= 0 {
 		room = DefaultSpans
 	}
-	return &Recorder{role: role, instance: instance, base: time.Now(), rows: make([]row, 0, room), spare: make([]row, 0, room), ids: map[string]Name{}}
+	r := &Recorder{role: role, instance: instance, base: time.Now(), rows: make([]row, 0, room), spare: make([]row, 0, room), ids: map[string]Name{}}
+	r.epoch.Store(r.base.UnixNano())
+	return r
 }
 
 // Name makes a name known, once for many spans.
@@ -70,12 +74,24 @@ func (r *Recorder) Name(text string) Name {
 	return n
 }
 
-// Now is a span's time: Unix nanoseconds that only go forward.
+// Now is a span's time: Unix nanoseconds that go forward whatever is done to
+// the machine's clock. A nil Recorder has the machine's.
 func (r *Recorder) Now() int64 {
 	if r == nil {
-		return 0
+		return time.Now().UnixNano()
 	}
-	return r.base.UnixNano() + int64(time.Since(r.base))
+	return r.epoch.Load() + int64(time.Since(r.base))
+}
+
+// mostDrift is how far the machine's clock may go away before it is followed: a
+// machine that slept does not count the time.
+const mostDrift = 100 * time.Millisecond
+
+// follow keeps [Recorder.Now] near the machine's clock.
+func (r *Recorder) follow(wall int64) {
+	if drift := wall - r.Now(); time.Duration(drift).Abs() > mostDrift {
+		r.epoch.Add(drift)
+	}
 }
 
 // Record notes that something lasted from start to end, times of [Recorder.Now],
@@ -95,6 +111,30 @@ func (r *Recorder) Record(n Name, lane int32, start, end int64, flow uint64, arg
 	x := &r.rows[len(r.rows)-1]
 	x.name, x.lane, x.start, x.duration, x.flow = n, lane, start, max(end-start, 0), flow
 	x.n = copy(x.args[:], args)
+}
+
+// brief is the part of the buffer that spans may fill which are short and many:
+// a busy process drops those first.
+const brief = 16
+
+// short is how long a span is at least that is recorded however many there are.
+const short = int64(time.Millisecond)
+
+// Brief is Record for what happens often and is mostly short: while there is
+// plenty of room. Long ones are always recorded.
+func (r *Recorder) Brief(n Name, lane int32, start, end int64, flow uint64, args ...Arg) {
+	if r == nil {
+		return
+	}
+	if end-start < short {
+		r.mu.Lock()
+		full := len(r.rows) >= cap(r.rows)/brief
+		r.mu.Unlock()
+		if full {
+			return
+		}
+	}
+	r.Record(n, lane, start, end, flow, args...)
 }
 
 // take is what was recorded since the last time, nil when there is nothing new.

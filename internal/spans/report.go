@@ -39,6 +39,7 @@ func (r *Recorder) Run(ctx context.Context, conn *bus.Conn, run subjects.Run) er
 
 // align measures the clock; the last measurement stays when it cannot.
 func (r *Recorder) align(ctx context.Context, conn *bus.Conn) {
+	r.follow(time.Now().UnixNano())
 	o, err := Measure(ctx, r.Now, func(ctx context.Context) (time.Time, error) { return bus.ServerTime(ctx, conn) })
 	if err != nil {
 		return

@@ -54,6 +54,31 @@ func TestRecorder_WhatIsRecordedArrivesAsOneMessage(t *testing.T) {
 	}
 }
 
+func TestRecorder_ShortSpansLeaveRoomForLongOnes(t *testing.T) {
+	r := New("produce", "p1", 16*brief)
+	n, at := r.Name("parse"), r.Now()
+	for range 100 {
+		r.Brief(n, 0, at, at+short-1, 7)
+	}
+	r.Brief(n, 0, at, at+short, 7)
+	if b := r.take(at); len(b.Name) != 17 || b.Dropped != 0 {
+		t.Errorf("%d spans, %d dropped", len(b.Name), b.Dropped)
+	}
+}
+
+func TestRecorder_FollowsAClockThatWasAway(t *testing.T) {
+	r := New("produce", "p1", 1)
+	r.follow(r.Now() + int64(mostDrift/2))
+	if d := time.Now().UnixNano() - r.Now(); d < -int64(mostDrift/4) || d > int64(mostDrift/4) {
+		t.Errorf("moved by %v for a little", time.Duration(-d))
+	}
+	away := time.Now().Add(8 * time.Hour).UnixNano()
+	r.follow(away)
+	if d := r.Now() - away; d < 0 || d > int64(time.Minute) {
+		t.Errorf("%v behind a machine that slept", time.Duration(-d))
+	}
+}
+
 func TestRecorder_WhatFindsNoRoomIsCounted(t *testing.T) {
 	r := New("produce", "p1", 8)
 	var wg sync.WaitGroup

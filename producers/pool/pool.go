@@ -160,14 +160,16 @@ func (p *Pool) anyLive() bool {
 func (p *Pool) Generate(ctx context.Context, r producers.Request) (producers.Completion, error) {
 	var avoid []*member
 	var last error
+	begun := time.Now()
 	for backoff := firstBackoff; ; {
 		m, err := p.pick(ctx, r.Session, avoid, last)
 		if err != nil {
 			return producers.Completion{}, err
 		}
-		c, err := p.call(ctx, m, r)
+		c, sent, err := p.call(ctx, m, r)
 		if err == nil {
 			p.warm(m)
+			c.Waited = sent.Sub(begun)
 			return c, nil
 		}
 		if ctx.Err() != nil {
@@ -218,17 +220,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// call makes one attempt, within the engine's limit.
-func (p *Pool) call(ctx context.Context, m *member, r producers.Request) (producers.Completion, error) {
+// call makes one attempt, within the engine's limit, and says when it was sent.
+func (p *Pool) call(ctx context.Context, m *member, r producers.Request) (c producers.Completion, sent time.Time, err error) {
 	if err := m.limiter.acquire(ctx); err != nil {
-		return producers.Completion{}, err
+		return c, sent, err
 	}
-	begun := time.Now()
-	c, err := m.client.Generate(ctx, r)
+	sent = time.Now()
+	c, err = m.client.Generate(ctx, r)
 	now := time.Now()
-	m.limiter.release(outcome{latency: now.Sub(begun), queue: c.QueueTime,
+	m.limiter.release(outcome{latency: now.Sub(sent), queue: c.QueueTime,
 		overloaded: errors.Is(err, producers.ErrOverloaded), failed: err != nil}, now)
-	return c, err
+	return c, sent, err
 }
 
 // pick is the session's engine among those that are live, rested and not to be

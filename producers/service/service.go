@@ -108,8 +108,7 @@ type service struct {
 	publisher *bus.Publisher
 	leases    *bus.Leases
 	spans     *spans.Recorder
-	publishes spans.Name
-	acks      spans.Name
+	names     spanNames
 	held      held
 	counts    counts
 }
@@ -125,14 +124,14 @@ func Run(ctx context.Context, conn *bus.Conn, cfg Config) error {
 		return err
 	}
 	s := &service{cfg: cfg, conn: conn, spans: spans.New(Role, cfg.Player.Producer, 0)}
-	s.publishes, s.acks = s.spans.Name("publish"), s.spans.Name("acknowledge")
+	s.names = spanNames{s.spans.Name("publish"), s.spans.Name("acknowledge"), s.spans.Name("wait for task")}
 	if err := s.check(ctx); err != nil {
 		return err
 	}
 	s.pool = pool.New(pool.Config{Dial: cfg.Dial, Limit: cfg.Limit, Patience: cfg.Patience, Log: cfg.Log})
 	defer s.pool.Close() //nolint:errcheck // nothing is lost with a client
 	playerConfig := cfg.Player
-	playerConfig.Policy = s.pool
+	playerConfig.Policy, playerConfig.Spans = s.pool, s.spans
 	var err error
 	if s.player, err = producers.New(playerConfig); err != nil {
 		return err

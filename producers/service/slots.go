@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/spans"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -18,6 +19,9 @@ import (
 type counts struct {
 	leased, published, returned, unpublished atomic.Int64
 }
+
+// spanNames are those of what a slot does beside playing.
+type spanNames struct{ publish, ack, wait spans.Name }
 
 // play runs the slots until ctx ends and the drain is over, or one of them
 // finds that the process is of no more use.
@@ -58,6 +62,7 @@ func (s *service) slot(leasing, playing context.Context, lane int32) error {
 		if leaked := s.player.Stats().Leaked.Load(); leaked >= int64(s.cfg.MaxLeaked) {
 			return fmt.Errorf("%w: %d, at most %d: restart the producer, and look at the environment", ErrLeaked, leaked, s.cfg.MaxLeaked)
 		}
+		free := s.spans.Now()
 		lease, err := s.leases.Next(leasing)
 		if leasing.Err() != nil {
 			if err == nil {
@@ -68,6 +73,7 @@ func (s *service) slot(leasing, playing context.Context, lane int32) error {
 		if err != nil {
 			return fmt.Errorf("lease a task: %w", err)
 		}
+		s.spans.Brief(s.names.wait, lane, free, s.spans.Now(), 0)
 		if !s.serve(playing, lease, lane) {
 			pause(leasing, failurePause)
 		}
@@ -82,7 +88,7 @@ func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) b
 	s.counts.leased.Add(1)
 	s.held.add(lease)
 	defer s.held.remove(lease)
-	t := s.player.Play(playing, lease.Task)
+	t := s.player.PlayOn(playing, lease.Task, lane)
 	if t.Status == subjects.Aborted {
 		s.giveBack(lease, 0)
 		return true
@@ -100,11 +106,12 @@ func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) b
 	}
 	s.counts.published.Add(1)
 	stored := s.spans.Now()
-	s.spans.Record(s.publishes, lane, done, stored, subjects.FlowID(t.Group, t.Slot, t.Attempt))
+	flow := subjects.FlowID(t.Group, t.Slot, t.Attempt)
+	s.spans.Record(s.names.publish, lane, done, stored, flow)
 	if err := lease.Ack(playing); err != nil { // played again, and absorbed as a duplicate
 		s.cfg.Log.Warn().Err(err).Str("trajectory", t.ID()).Msg("lease is not acknowledged")
 	}
-	s.spans.Record(s.acks, lane, stored, s.spans.Now(), 0)
+	s.spans.Record(s.names.ack, lane, stored, s.spans.Now(), flow)
 	return t.Status != subjects.Failed
 }
 
