@@ -1,0 +1,101 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
+)
+
+// lookEvery is how often it is asked what the streams hold.
+const lookEvery = 5 * time.Second
+
+// Follow reads ROLLOUTS and LEDGER into the index from where it is, and what comes,
+// until ctx ends. ready is called once all that was there at first is read.
+func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
+	rollouts, err := x.look(ctx, c)
+	if err != nil {
+		return err
+	}
+	ledger, err := bus.StreamState(ctx, c, x.cfg.Run, subjects.Ledger)
+	if err != nil {
+		return err
+	}
+	x.mu.RLock()
+	from, entry := max(x.rollouts+1, rollouts.FirstSeq, 1), max(x.ledger+1, ledger.FirstSeq, 1)
+	x.mu.RUnlock()
+	var open atomic.Int32
+	open.Store(2)
+	until := func(from, last uint64) func(uint64) {
+		done := func() {
+			if open.Add(-1) == 0 {
+				ready()
+			}
+		}
+		once := sync.OnceFunc(done)
+		if from > last {
+			once()
+		}
+		return func(seq uint64) {
+			if seq >= last {
+				once()
+			}
+		}
+	}
+	head, tail := until(from, rollouts.LastSeq), until(entry, ledger.LastSeq)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return bus.FollowHeaders(ctx, c, x.cfg.Run, from, func(msgs []bus.HeaderMsg) error {
+			x.Messages(msgs)
+			head(msgs[len(msgs)-1].Seq)
+			return nil
+		})
+	})
+	g.Go(func() error {
+		return bus.Follow(ctx, c, x.cfg.Run.StreamName(subjects.Ledger), "", entry, func(m *bus.Msg) error {
+			var e subjects.Entry
+			if err := subjects.DecodeMessage(m.Data, &e); err == nil {
+				x.Entry(m.Seq, &e) // `headrace audit` is for those that cannot be read
+			}
+			tail(m.Seq)
+			return nil
+		})
+	})
+	g.Go(func() error {
+		for {
+			if err := pause(ctx, lookEvery); err != nil {
+				return err
+			}
+			if _, err := x.look(ctx, c); err != nil && !passing(err) {
+				return err
+			}
+		}
+	})
+	return g.Wait()
+}
+
+func passing(err error) bool {
+	return errors.Is(err, bus.ErrTimeout) || errors.Is(err, bus.ErrUnreachable)
+}
+
+// look asks what ROLLOUTS holds.
+func (x *Index) look(ctx context.Context, c *bus.Conn) (jetstream.StreamState, error) {
+	state, err := bus.StreamState(ctx, c, x.cfg.Run, subjects.Rollouts)
+	if err != nil {
+		return state, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.purged, x.target = max(state.FirstSeq, 1), state.LastSeq
+	if x.left = 0; state.LastSeq > x.rollouts {
+		x.left = state.LastSeq - max(x.rollouts, state.FirstSeq-min(1, state.FirstSeq)) + x.seen
+	}
+	return state, nil
+}
