@@ -1,6 +1,6 @@
 // Charts drawn by uPlot, kept up in place: new data never makes a new chart. Each has a sentence and a table for those who
 // cannot see it, and takes its colours from the theme.
-import { html, useEffect, useRef, useState, useId } from "./preact.js";
+import { html, useEffect, useMemo, useRef, useState, useId } from "./preact.js";
 import { theme, colour } from "./theme.js";
 import { figures, clock } from "./format.js";
 import uPlot from "../vendor/uplot.js";
@@ -13,7 +13,7 @@ const none = "–";
  *   as?: function, unit?: string, small?: boolean, group?: string, empty?: string}} props
  *   x ascending (Unix seconds for "time"); Series: {label, values, colour: "--c1", dash?: number[], points?: boolean (points
  *   without a line), band?: [lower, upper] (two arrays drawn as a veil), width?: number}; as(value) writes a value;
- *   group: charts of one name share their cursor.
+ *   group: charts of one name share their cursor. It redraws when an array is another one, so build them with useMemo.
  */
 export function Chart(props) {
   const { title, x, series, small, empty = "No points yet." } = props;
@@ -35,15 +35,17 @@ export function Chart(props) {
     return () => { watch.disconnect(); plot.destroy(); held.current = null; };
   }, [shape, hollow]);
 
+  const values = [x, ...series.flatMap((s) => [s.values, ...(s.band ?? [])])];
+  const text = useMemo(() => summary(props), values);
   useEffect(() => {
     if (!held.current) return;
     held.current.props = props;
     held.current.plot.setData(data(props));
     if (held.current.plot.cursor.idx === null || held.current.plot.cursor.idx === undefined) write(legend.current, props, x.length - 1);
-  });
+  }, [...values, shape]);
 
   return html`<figure class=${"chart" + (small ? " small" : "")} aria-labelledby=${own}>
-    <figcaption id=${own}><span class="name">${title}</span><span class="sr">: ${summary(props)}</span></figcaption>
+    <figcaption id=${own}><span class="name">${title}</span><span class="sr">: ${text}</span></figcaption>
     ${hollow ? html`<p class="hollow">${empty}</p>` : html`<div class="legend" ref=${legend} aria-hidden="true"></div><div class="plot" ref=${box} aria-hidden="true"></div>`}
     ${!small && !hollow && html`<button type="button" class="quiet" aria-expanded=${table} onClick=${() => showTable(!table)}>${table ? "hide table" : "show as table"}</button>`}
     ${table && html`<${DataTable} ...${props} />`}

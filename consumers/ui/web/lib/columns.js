@@ -1,4 +1,5 @@
-// Tables held as columns, as the API sends them: {step: […], reward: […], metrics: {loss: […]}}. All bounded.
+// Tables held as columns, as the API sends them: {step: […], reward: […], metrics: {loss: […]}}. Bounded, and never changed
+// in place: whoever holds an array may compare it by identity.
 
 /** The most steps a page keeps; older ones are let go. */
 export const maxSteps = 20000;
@@ -7,68 +8,61 @@ export const maxSteps = 20000;
 export const noSteps = () => ({ step: [], metrics: {} });
 
 /**
- * Puts new or changed steps into what is held, in step order, and answers a new object around the same arrays.
+ * Puts new or changed steps into what is held, in step order; answers new columns.
  * @param {object} held columns with step ascending
- * @param {object} fresh columns of some steps
+ * @param {object} fresh columns of some steps, ascending
  */
 export function mergeSteps(held, fresh) {
-  const next = { ...held, metrics: { ...held.metrics } };
-  const rows = fresh.step?.length ?? 0;
-  for (let i = 0; i < rows; i++) {
-    const at = slot(next, fresh.step[i]);
-    for (const name in fresh) if (name !== "metrics" && name !== "step") put(next, name, at, fresh[name]?.[i]);
-    for (const name in fresh.metrics ?? {}) put(next.metrics, name, at, fresh.metrics[name]?.[i]);
+  if (!fresh?.step?.length) return held;
+  const flat = { ...plain(held), ...metrics(held) }, more = { ...plain(fresh), ...metrics(fresh) };
+  const step = union(held.step, fresh.step).slice(-maxSteps);
+  const at = places(step, held.step), to = places(step, fresh.step);
+  const next = { step, metrics: {} };
+  for (const name of new Set([...Object.keys(flat), ...Object.keys(more)])) {
+    const column = new Array(step.length).fill(null);
+    lay(column, flat[name], at);
+    lay(column, more[name], to);
+    if (name.startsWith("metrics/")) next.metrics[name.slice(8)] = column;
+    else next[name] = column;
   }
-  level(next);
-  return next.step.length > maxSteps * 1.1 ? last(next, maxSteps) : next;
+  return next;
 }
 
-// slot finds the row of a step, or makes one where it belongs.
-function slot(columns, step) {
-  const steps = columns.step;
-  let at = steps.length;
-  while (at > 0 && steps[at - 1] > step) at--;
-  if (at > 0 && steps[at - 1] === step) return at - 1;
-  each(columns, (column, holder, name) => {
-    while (column.length < steps.length && name !== "step") column.push(null);
-    column.splice(at, 0, name === "step" && holder === columns ? step : null);
-  });
-  return at;
+const plain = ({ step, metrics: _, ...rest }) => rest;
+const metrics = (columns) => Object.fromEntries(Object.entries(columns.metrics ?? {}).map(([k, v]) => ["metrics/" + k, v]));
+
+// union merges two ascending lists; the usual case, new steps behind the held ones, is one copy.
+function union(a, b) {
+  if (a.length === 0 || a.at(-1) < b[0]) return a.concat(b);
+  return [...new Set([...a, ...b])].sort((x, y) => x - y);
 }
 
-function put(holder, name, at, value) {
-  const column = (holder[name] ??= []);
-  while (column.length <= at) column.push(null);
-  column[at] = value ?? null;
+// places says where in `all` each of `some` stands (-1: let go); both ascend.
+function places(all, some) {
+  const found = new Int32Array(some.length);
+  for (let i = 0, k = 0; i < some.length; i++) {
+    while (k < all.length && all[k] < some[i]) k++;
+    found[i] = all[k] === some[i] ? k : -1;
+  }
+  return found;
 }
 
-// level makes all columns as long as the steps.
-function level(columns) {
-  each(columns, (column) => { while (column.length < columns.step.length) column.push(null); });
+function lay(column, values, at) {
+  if (!values) return;
+  for (let i = 0; i < at.length; i++) if (at[i] >= 0) column[at[i]] = values[i] ?? null;
 }
 
-function each(columns, visit) {
-  for (const name in columns) if (name !== "metrics") visit(columns[name], columns, name);
-  for (const name in columns.metrics) visit(columns.metrics[name], columns.metrics, name);
-}
-
-function last(columns, n) {
-  const cut = (group) => Object.fromEntries(Object.entries(group).filter(([k]) => k !== "metrics").map(([k, v]) => [k, v.slice(-n)]));
-  return { ...cut(columns), metrics: cut(columns.metrics) };
-}
-
-/** Adds one row to a series and forgets what is older than `span` seconds before it. */
+/** Adds one row to a series and forgets what is more than `span` seconds older; answers new columns. */
 export function addPoint(columns, row, span) {
-  const next = { ...columns };
-  const size = next.at?.length ?? 0;
-  for (const name of new Set([...Object.keys(next), ...Object.keys(row)])) {
-    if (name === "n") continue;
-    const column = (next[name] ??= []);
-    while (column.length < size) column.push(null);
-    column.push(row[name] ?? null);
-  }
+  const size = columns.at?.length ?? 0;
   let old = 0;
-  while (old < next.at.length && next.at[old] < row.at - span) old++;
-  if (old > 0) for (const name in next) next[name].splice(0, old);
+  while (old < size && columns.at[old] < row.at - span) old++;
+  const next = {};
+  for (const name of new Set([...Object.keys(columns), ...Object.keys(row)])) {
+    if (name === "n") continue;
+    const column = Array.isArray(columns[name]) ? columns[name].slice(old) : new Array(size - old).fill(null);
+    column.push(row[name] ?? null);
+    next[name] = column;
+  }
   return next;
 }

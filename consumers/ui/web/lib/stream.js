@@ -2,7 +2,7 @@
 // a snapshot comes with every connection, and a gap in the points means: ask for the series again.
 import { signal, batch } from "../vendor/signals.js";
 import { get, api } from "./api.js";
-import { addPoint, mergeSteps, noSteps } from "./columns.js";
+import { addPoint, maxSteps, mergeSteps, noSteps } from "./columns.js";
 
 const spans = { short: 600, long: 43200 }; // seconds; the server keeps 1 s points for the first, 10 s means for the second
 const hiddenFor = 60_000; // ms a tab may be out of sight before it hangs up
@@ -37,8 +37,13 @@ function open(run) {
     if (closed) return;
     tell("connecting", attempt ? "reconnecting" : "connecting", s.connection.value.error);
     source = new EventSource(new URL(api("runs", run, "events"), document.baseURI));
-    on("open", () => { attempt = 0; n = null; tell("live", "live"); refill(); });
-    on("state", (e) => { s.state.value = JSON.parse(e.data); });
+    let first = true;
+    on("open", () => { attempt = 0; n = null; tell("live", "live"); });
+    on("state", (e) => {
+      s.state.value = JSON.parse(e.data);
+      if (first) refill();
+      first = false;
+    });
     on("steps", (e) => { s.steps.value = mergeSteps(s.steps.value, unwrap(e)); });
     on("point", (e) => point(JSON.parse(e.data)));
     on("bye", () => lost("The server stopped."));
@@ -77,13 +82,14 @@ function open(run) {
     asking?.abort();
     asking = new AbortController();
     const { signal: abort } = asking;
-    const from = (s.steps.value.step.at(-1) ?? 0) - overlap;
+    const last = s.steps.value.step.at(-1) ?? 0, newest = s.state.value?.step?.cut ?? 0;
+    const from = Math.max(last - overlap, newest - maxSteps, 0);
     try {
       const [series, steps] = await Promise.all([
         get(api("runs", run, "series", { span: s.span.value }), { signal: abort }),
-        get(api("runs", run, "steps", { from: Math.max(0, from) }), { signal: abort }),
+        get(api("runs", run, "steps", { from }), { signal: abort }),
       ]);
-      batch(() => { s.series.value = series.columns; s.steps.value = mergeSteps(s.steps.value, steps.columns); });
+      batch(() => { s.series.value = lists(series.columns); s.steps.value = mergeSteps(s.steps.value, steps.columns); });
     } catch { /* the connection's own error tells more; the next one asks again */ }
   }
 
@@ -119,3 +125,5 @@ function open(run) {
 }
 
 const unwrap = (e) => { const v = JSON.parse(e.data); return v.columns ?? v; };
+// lists keeps the columns of a series and leaves counters out.
+const lists = (columns) => Object.fromEntries(Object.entries(columns).filter(([, v]) => Array.isArray(v)));

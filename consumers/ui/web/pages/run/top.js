@@ -1,0 +1,71 @@
+// What one wants to know in five seconds: how far, how good, what limits it, whether it stands.
+import { html } from "../../lib/preact.js";
+import { Stat, Bar, Badge, Num, int, fixed, figures, short, bytes, seconds, percent, words } from "../../lib/ui.js";
+
+/** The panel at the top of a run's page. */
+export function Top({ live }) {
+  const s = live.state.value, steps = live.steps.value;
+  return html`<section class="panel wide top5" aria-label="The run in short">
+    <dl class="stats">
+      <${Step} s=${s} /><${RewardNow} s=${s} steps=${steps} />
+      <${Stat} label="trainer waits" value=${s.trainer?.wait_fraction ?? s.trainer?.recent?.wait} as=${percent} title="Part of the trainer's last minute that it waited for a batch"
+        why="no trainer has stepped yet" sub=${s.trainer?.step_seconds ? `a step takes ${seconds(s.trainer.step_seconds)}` : "no step yet"} />
+      <${Stat} label="engines busy" value=${busy(s.engines)} as=${percent} title="Part of the last ten seconds that the engines' devices computed, mean over engines" why="no engine says how busy it is"
+        sub=${`${int((s.engines ?? []).filter((e) => e.ready).length)} of ${int((s.engines ?? []).length)} ready`} />
+      <${Stat} label="trajectories" value=${s.rates?.trajectories_per_second} as=${figures} unit="/s" title="Trajectories that arrived per second, over the last ten seconds" why="the grouper is not heard"
+        sub=${`${int(s.trajectories?.produced)} so far`} />
+      <${Stat} label="tokens sampled" value=${s.rates?.tokens_per_second} as=${short} unit="/s" title="Tokens the engines sampled per second, over the last ten seconds" why="no engine reports its tokens"
+        sub=${`trained on ${short(s.rates?.trained_tokens_per_second)} /s`} />
+      <${Stat} label="bodies" value=${s.rates?.bytes_per_second} as=${bytes} unit="/s" title="Bytes of trajectories that crossed the bus per second" why="the grouper is not heard" />
+    </dl>
+    <${End} s=${s} /><${Stall} stall=${s.stall} now=${s.now} /><${Advice} advice=${s.advice ?? []} now=${s.now} />
+  </section>`;
+}
+
+function Step({ s }) {
+  const { committed = 0, cut = 0, max = 0 } = s.step ?? {};
+  return html`<${Stat} label="step" sub=${`batch ${int(cut)} is cut`}>
+    <span class="num" title="Steps the trainer has applied">${int(committed)}<span class="unit"> ${max ? `of ${int(max)}` : "no limit set"}</span></span>
+    ${max > 0 && html`<${Bar} small legend=${false} label="Steps applied" total=${max} as=${int} parts=${[{ label: "applied", value: Math.min(committed, max), colour: "--accent" }]} />`}</${Stat}>`;
+}
+
+// RewardNow is the mean over the last ten steps that have one, and the newest held-out score.
+function RewardNow({ s, steps }) {
+  const last = (steps.reward ?? []).filter((v) => v !== null).slice(-10), std = (steps.reward_std ?? []).filter((v) => v !== null).at(-1);
+  const mean = last.length ? last.reduce((a, b) => a + b, 0) / last.length : null;
+  const held = (s.evals ?? []).filter((e) => e.greedy !== null || e.sampled !== null).at(-1);
+  const sub = held ? `held out ${fixed(held.greedy ?? held.sampled)} ${held.greedy !== null ? "greedy" : "sampled"} @${int(held.round)}` : "not evaluated yet";
+  return html`<${Stat} label="reward" sub=${sub}>
+    <${Num} value=${mean} as=${fixed} title=${`Mean reward of the last ${last.length} batches`} why="no batch was cut yet" />
+    ${std !== undefined && html`<span class="unit" title="Standard deviation of the rewards in the newest batch"> ± ${fixed(std, 2)}</span>`}</${Stat}>`;
+}
+
+function busy(engines = []) {
+  const known = engines.map((e) => e.busy).filter((v) => v !== null && v !== undefined);
+  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
+}
+
+const End = ({ s }) => (s.end ? html`<p class="say end"><${Badge}>ended</${Badge}> ${s.end_text || s.end}</p>` : null);
+
+const Stall = ({ stall, now }) => (stall ? html`<p class="say stall" role="alert"><${Badge} kind="bad" title=${stall.code}>stands</${Badge}> ${stall.text}
+  <small class="muted"> ${words(stall.stage)}${stall.since ? `, for ${seconds(now - stall.since)}` : ""}</small></p>` : null);
+
+// The first sentence is what limits the run now; the others follow more quietly.
+function Advice({ advice, now }) {
+  if (advice.length === 0) return null;
+  return html`<ul class="advice" aria-label="What limits the run">${advice.map((a, i) => html`<li key=${a.code} class=${i === 0 ? "first" : ""}>
+    <p><${Badge} kind=${i === 0 ? "accent" : "plain"} title=${a.code}>${i === 0 ? "limits it now" : "also"}</${Badge}> ${a.text}</p>
+    ${a.knob && html`<p class="knob"><span class="muted">turn: </span>${ticks(a.knob)}</p>`}
+    <ul class="evidence">${(a.evidence ?? []).map((e) => html`<li key=${e.name}>${e.name} <b class="num">${evidence(e)}</b></li>`)}
+      ${a.since ? html`<li class="muted">for ${seconds(Math.max(0, now - a.since))}</li>` : null}</ul></li>`)}</ul>`;
+}
+
+// ticks sets what stands between back quotes as code.
+const ticks = (text) => text.split("`").map((t, i) => (i % 2 ? html`<code>${t}</code>` : t));
+
+function evidence({ value, unit }) {
+  if (["fraction", "ratio", "of 1", "part"].includes(unit)) return percent(value);
+  if (["s", "seconds"].includes(unit)) return seconds(value);
+  if (["B", "bytes"].includes(unit)) return bytes(value);
+  return `${figures(value)}${unit ? ` ${unit}` : ""}`;
+}
