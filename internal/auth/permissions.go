@@ -90,6 +90,7 @@ func (g *grants) engine() {
 	g.last(anyRun.StreamName(subjects.Weights), anyRun.WeightsSubject(subjects.EventVersion))
 	g.pub(anyRun.AckSubject(anyName), anyRun.TelemetrySubject("engine", anyName), anyRun.SpanSubject("engine", anyName),
 		subjects.BucketSubject(anyRun.EnginesBucket(), anyName))
+	g.sub(anyRun.TelemetrySubject("engine", anyName)) // its own metrics page
 }
 
 // producer leases tasks and publishes under its own name. Leases are known to
@@ -99,6 +100,7 @@ func (g *grants) producer() {
 	g.pub(anyRun.RolloutSubject(anyName), anyRun.TelemetrySubject("produce", anyName), anyRun.SpanSubject("produce", anyName))
 	g.pub(anyRun.LeaseAcks()...)
 	g.pub(anyRun.LeaseSubject(anyName))
+	g.sub(anyRun.TelemetrySubject("produce", anyName)) // its own metrics page
 	g.api("CONSUMER.INFO." + anyRun.StreamName(subjects.Tasks) + "." + subjects.TaskConsumer)
 }
 
