@@ -144,7 +144,9 @@ func (c *Core) pickGroups(groups []*group) (out []*group, full bool) {
 		} else {
 			continue
 		}
-		out = append(out, g)
+		if out = append(out, g); len(out) == size {
+			return out, true
+		}
 	}
 	for env, n := range short {
 		if n > 0 && c.live[env] == c.waiting(env) && c.exhausted(env) {
@@ -211,15 +213,22 @@ func (c *Core) applyBatch(b *subjects.Batch) error {
 	for i := range b.Groups {
 		batched[b.Groups[i].Group] = true
 	}
-	n := len(c.kept)
-	c.kept = slices.DeleteFunc(c.kept, func(g *group) bool {
-		if !batched[g.id] {
-			return false
+	n, left := len(c.kept), c.kept[:0]
+	for i, g := range c.kept {
+		if len(batched) == 0 { // mostly they are the first ones, of thousands perhaps
+			left = append(left, c.kept[i:]...)
+			break
 		}
+		if !batched[g.id] {
+			left = append(left, g)
+			continue
+		}
+		delete(batched, g.id)
 		c.stats.Trained += uint64(len(g.members))
 		c.leave(g)
-		return true
-	})
+	}
+	clear(c.kept[len(left):])
+	c.kept = left
 	if n-len(c.kept) != len(b.Groups) || b.Step != c.lastStep+1 {
 		return fmt.Errorf("batch %d after %d: of its %d groups, %d were kept", b.Step, c.lastStep, len(b.Groups), n-len(c.kept))
 	}

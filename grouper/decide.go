@@ -78,13 +78,15 @@ func (c *Core) seal(e *subjects.Entry) {
 	}
 	if state := c.Snapshot(); len(state) <= maxState {
 		e.State, e.Snapshot = state, 0
+	} else {
+		c.since = 0
 	}
 	c.unsaved = 0 // one that is too large is not made for each entry
 }
 
 // DropState takes the state out of the entry that Decide returned last, which
 // is too large with it; a restart then replays from further back.
-func (c *Core) DropState(e *subjects.Entry) { e.State, e.Snapshot = nil, c.snapshot }
+func (c *Core) DropState(e *subjects.Entry) { e.State, e.Snapshot, c.since = nil, c.snapshot, 0 }
 
 // Appended notes the ledger sequence of the entry that Decide returned last.
 func (c *Core) Appended(e *subjects.Entry, seq uint64) {
