@@ -43,7 +43,7 @@ func figures() []figure {
 	all = append(all,
 		figure{[]string{"paced_p50", "paced_p99"}, []string{"ms", "ms"}, paced((*options).headrace, "1s")},
 		figure{[]string{"redis_paced_p50", "redis_paced_p99"}, []string{"ms", "ms"}, paced(redisGroups, "everysec")},
-		figure{[]string{"grouper"}, []string{"trajectories/s"}, grouperFigure},
+		figure{[]string{"grouper", "grouper_2048"}, []string{"trajectories/s", "trajectories/s"}, grouperFigure},
 		figure{[]string{"grouper_core", "grouper_bytes_per_open_group"}, []string{"trajectories/s", "bytes"}, coreFigure},
 		figure{[]string{"handoff_27mb"}, []string{"ms"}, handoff},
 		figure{[]string{"engine_busy_of_ideal", "engine_cpu_per_step", "engine_rss"}, []string{"fraction", "us", "MB"}, engine},
@@ -143,19 +143,19 @@ func handoff(ctx context.Context, o *options) ([]value, error) {
 	return []value{{v: 1e3 * percentile(x.taken.Took, .5)}}, nil
 }
 
-// grouperFigure is the grouper's service on a full stream, and whether it is
-// flat in the length of trajectories.
+// grouperFigure is the grouper's service on a full stream, of trajectories of two
+// lengths.
 func grouperFigure(ctx context.Context, o *options) ([]value, error) {
-	rates := map[int]float64{}
+	var out []value
 	for _, length := range []int{512, 2048} {
 		x, err := o.foldStream(ctx, length)
 		if err != nil {
 			return nil, err
 		}
-		rates[length] = x.rate()
+		o.remark("L=%d: %.2f CPU us a trajectory, server and grouper", length, float64(x.cpu.Microseconds())/float64(x.Trajectories))
+		out = append(out, value{v: x.rate(), cpu: x.cpu.Seconds() / (float64(x.Trajectories*length) / 1e6)})
 	}
-	o.remark("%.0f trajectories/s at L=512, %.0f at L=2048", rates[512], rates[2048])
-	return []value{{v: rates[512]}}, nil
+	return out, nil
 }
 
 func (o *options) foldStream(ctx context.Context, length int) (f folded, err error) {
@@ -178,6 +178,7 @@ func (o *options) foldStream(ctx context.Context, length int) (f folded, err err
 	if err := k.children[2].hear(&f); err != nil {
 		return f, err
 	}
+	f.cpu = k.cpu()
 	return f, k.end()
 }
 

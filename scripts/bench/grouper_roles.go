@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -19,6 +18,8 @@ type folded struct {
 	Seconds      float64 `json:"seconds"`
 	Trajectories int     `json:"trajectories"`
 	GroupBytes   float64 `json:"group_bytes"` // an open group's memory
+
+	cpu time.Duration // of all processes
 }
 
 func (f folded) rate() float64 { return float64(f.Trajectories) / f.Seconds }
@@ -77,26 +78,32 @@ func groupAlone(ctx context.Context, j job, p *parent) error {
 	return nil
 }
 
-// awaitBatches waits until the ledger holds the last batch: it looks at the
-// newest entry 50 times a second, which costs little beside following it.
+// awaitBatches waits until the ledger holds the last batch: it looks 50 times a
+// second how far the ledger is, and at its newest entry, which may be large, once
+// it grows no more.
 func (j job) awaitBatches(ctx context.Context, conn *bus.Conn) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for seen := uint64(0); ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		m, err := bus.Last(ctx, conn, benchRun.StreamName(subjects.Ledger), benchRun.LedgerSubject())
-		if errors.Is(err, bus.ErrNotFound) {
+		state, err := bus.StreamState(ctx, conn, benchRun, subjects.Ledger)
+		if err != nil {
+			return err
+		}
+		if grows := state.LastSeq > seen; grows || seen == 0 {
+			seen = state.LastSeq
 			continue
 		}
-		var e subjects.Entry
-		if err == nil {
-			err = subjects.DecodeMessage(m.Data, &e)
-		}
+		m, err := bus.Last(ctx, conn, benchRun.StreamName(subjects.Ledger), benchRun.LedgerSubject())
 		if err != nil {
+			return err
+		}
+		var e subjects.Entry
+		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
 			return err
 		}
 		if n := len(e.Batches); n > 0 && int(e.Batches[n-1].Step) == j.batches() {
