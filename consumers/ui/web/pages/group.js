@@ -22,7 +22,7 @@ export default function Group() {
     <p class="verdict">${g.verdict?.text ?? "No verdict yet."}</p>
     <${Facts} group=${g} run=${run} />
     <${Task} task=${g.task} />
-    <${Members} key=${name} run=${run} title=${g.outcome === "open" ? "Trajectories so far" : "Trajectories"} members=${g.members ?? []} unused=${g.unused ?? []} />
+    <${Members} key=${name} run=${run} title=${g.outcome === "open" ? "Trajectories so far" : "Trajectories"} members=${g.members ?? []} unused=${Array.isArray(g.unused) ? g.unused : []} />
   <//>`;
 }
 

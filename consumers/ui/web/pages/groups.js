@@ -42,8 +42,8 @@ function Found({ data, query }) {
 
 function columns(run, query) {
   const list = [
-    { key: "group", label: "group", head: true, render: (g) => html`<${Link} to=${to("r", run, "g", g.group)} class="open"><bdi>${g.group}</bdi><//>${
-      g.kind === "eval" ? html` <small class="muted">evaluation @${g.round}</small>` : ""}${g.match ? html`<span class="match" dir="auto">${hit(g.match, query.q)}</span>` : ""}` },
+    { key: "group", label: "group", head: true, render: (g) => html`<span><${Link} to=${to("r", run, "g", g.group)} class="open"><bdi>${g.group}</bdi><//>${
+      g.kind === "eval" ? html` <small class="muted">evaluation @${g.round}</small>` : ""}${g.match ? html`<span class="match" dir="auto">${hit(g.match, query.q)}</span>` : ""}</span>` },
     { key: "outcome", label: "verdict", render: (g) => html`<${Outcome} outcome=${g.outcome} />` },
     { key: "step", label: "step", num: true, render: (g) => g.step || html`<span title="in no batch">${none}</span>` },
     { key: "environment", label: "environment", render: (g) => html`<bdi>${g.environment || none}</bdi>` },
@@ -58,10 +58,11 @@ function columns(run, query) {
   return list;
 }
 
-/** The snippet with what was searched for marked. */
+/** The snippet with the words that were searched for marked. */
 function hit(text, q) {
-  const at = q ? text.toLowerCase().indexOf(q.toLowerCase()) : -1;
-  return at < 0 ? text : html`${text.slice(0, at)}<mark>${text.slice(at, at + q.length)}</mark>${text.slice(at + q.length)}`;
+  const words = (q ?? "").match(/[\p{L}\p{M}\p{N}]+/gu);
+  if (!words) return text;
+  return text.split(new RegExp(`(${words.join("|")})`, "giu")).map((part, i) => (i % 2 ? html`<mark>${part}</mark>` : part));
 }
 
 function Nothing({ query, indexed }) {

@@ -5,7 +5,7 @@ import { words } from "../../lib/ui.js";
 import { outcomes, statuses } from "./names.js";
 
 /** Orders the list can have, and their names. */
-export const sorts = [["newest", "newest first"], ["oldest", "oldest first"], ["reward", "highest reward"], ["std", "widest rewards"], ["tokens", "most tokens"], ["age", "longest open"]];
+export const sorts = [["newest", "newest first"], ["oldest", "oldest first"], ["reward", "highest reward"], ["std", "widest rewards"], ["tokens", "most tokens"], ["age", "slowest"]];
 /** Keys of the query that narrow the list, and their names. */
 export const names = { q: "text", outcome: "verdict", env: "environment", status: "status", kind: "kind", step: "step", version: "version", reward: "mean reward", std: "std of rewards" };
 const ranges = ["step", "version", "reward", "std"];

@@ -4,7 +4,7 @@ import { Badge, fixed, none, words } from "../../lib/ui.js";
 import { to } from "../../lib/router.js";
 
 /** The outcomes of a group, in the order a filter lists them. */
-export const outcomes = ["open", "kept", "partial", "zero_variance", "expired", "too_few", "stale", "cancelled"];
+export const outcomes = ["open", "kept", "partial", "zero_variance", "expired", "too_few", "stale", "cancelled", "evaluated"];
 /** The statuses of a trajectory. */
 export const statuses = ["succeeded", "truncated", "overlong", "failed", "aborted"];
 
@@ -17,9 +17,9 @@ const meaning = {
   too_few: "dropped: too many slots failed for good",
   stale: "dropped: too old when its batch was cut",
   cancelled: "dropped: the run ended first",
-  measured: "an evaluation: nothing trains on it",
+  evaluated: "played to measure the policy: nothing trains on it",
 };
-const kinds = { open: "accent", kept: "good", partial: "good", zero_variance: "plain", measured: "plain" };
+const kinds = { open: "accent", kept: "good", partial: "good", zero_variance: "plain", evaluated: "plain" };
 
 /** @param {{outcome: string}} props a group's, as a badge that explains itself */
 export const Outcome = ({ outcome }) => html`<${Badge} kind=${kinds[outcome] ?? "warn"} title=${meaning[outcome]}>${words(outcome)}<//>`;

@@ -41,6 +41,8 @@ export class TokenText {
       root.append(chunk);
       this.chunks.push(chunk);
     }
+    this.follow = false; // the current token stays in view while chunks around it are filled
+    for (const kind of ["wheel", "pointerdown", "touchmove"]) root.addEventListener(kind, () => { this.follow = false; }, { passive: true });
     this.observer = new IntersectionObserver((seen) => seen.forEach((e) => this.turn(e.target, e.isIntersecting)), { root, rootMargin: "400px" });
     this.chunks.forEach((c) => this.observer.observe(c));
   }
@@ -61,6 +63,7 @@ export class TokenText {
     if (!chunk.firstChild) this.fill(chunk);
     const span = this.span(i);
     span.classList.add("at");
+    this.follow = scroll;
     if (scroll) this.reveal(span);
   }
 
@@ -80,10 +83,12 @@ export class TokenText {
   }
 
   turn(chunk, near) {
-    if (near && !chunk.firstChild) return this.fill(chunk);
-    if (near || !chunk.firstChild) return;
-    chunk.style.minHeight = chunk.offsetHeight + "px";
-    chunk.replaceChildren();
+    if (near && !chunk.firstChild) this.fill(chunk);
+    else if (!near && chunk.firstChild && !chunk.contains(this.span(this.at))) {
+      chunk.style.minHeight = chunk.offsetHeight + "px";
+      chunk.replaceChildren();
+    }
+    if (this.follow) this.reveal(this.span(this.at));
   }
 
   fill(chunk) {
