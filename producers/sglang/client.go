@@ -154,6 +154,11 @@ func (c *Client) check(r producers.Request) error {
 // do sends a request and reads the answer of a success into answer. Any other
 // outcome is an error of package producers, or the context's.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, answer *bytes.Buffer) error {
+	return c.doUpTo(ctx, method, path, body, answer, c.opts.MaxAnswerBytes)
+}
+
+// doUpTo is do with a bound of its own on the answer, in bytes.
+func (c *Client) doUpTo(ctx context.Context, method, path string, body []byte, answer *bytes.Buffer, most int64) error {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("engine %s: %w", c.opts.Name, err)
@@ -166,12 +171,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, answe
 		return c.unreachable(ctx, path, err)
 	}
 	defer response.Body.Close()
-	n, err := answer.ReadFrom(io.LimitReader(response.Body, c.opts.MaxAnswerBytes+1))
+	n, err := answer.ReadFrom(io.LimitReader(response.Body, most+1))
 	if err != nil {
 		return c.unreachable(ctx, path, err)
 	}
-	if n > c.opts.MaxAnswerBytes {
-		return fmt.Errorf("%w: engine %s: more than %d bytes", producers.ErrBadAnswer, c.opts.Name, c.opts.MaxAnswerBytes)
+	if n > most {
+		return fmt.Errorf("%w: engine %s: more than %d bytes", producers.ErrBadAnswer, c.opts.Name, most)
 	}
 	if response.StatusCode == http.StatusOK {
 		return nil

@@ -49,23 +49,27 @@ func (s *sidecar) bring(ctx context.Context, e *subjects.VersionEvent) {
 // and resumes, whatever happened in between: an engine that could not load
 // goes on with its old weights.
 func (s *sidecar) load(ctx context.Context, e *subjects.VersionEvent, ack *subjects.AckEvent) (err error) {
-	lap := stopwatch()
-	if err := verifyFiles(ctx, e); err != nil {
+	lap := s.sight.stopwatch(e.Version)
+	defer s.sight.synced(ack)
+	err = verifyFiles(ctx, e)
+	ack.VerifySeconds = lap(s.sight.verify)
+	if err != nil {
 		return err
 	}
-	ack.VerifySeconds = lap()
+	s.sight.pauses(true)
+	defer s.sight.pauses(false)
 	err = s.pause(ctx)
-	ack.PauseSeconds = lap()
+	ack.PauseSeconds = lap(s.sight.pause)
 	if err == nil {
 		err = s.replace(ctx, e)
-		ack.LoadSeconds = lap()
+		ack.LoadSeconds = lap(s.sight.load)
 	}
 	if err == nil {
 		err = s.verify(ctx, e)
-		ack.VerifySeconds += lap()
+		ack.VerifySeconds += lap(s.sight.verify)
 	}
 	resumed := s.resume(ctx)
-	ack.ResumeSeconds = lap()
+	ack.ResumeSeconds = lap(s.sight.resume)
 	if err = errors.Join(err, resumed); err != nil {
 		s.look(ctx)
 	}
@@ -174,16 +178,6 @@ func (c *contextReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(p)
-}
-
-// stopwatch returns the seconds since it was last asked.
-func stopwatch() func() float64 {
-	last := time.Now()
-	return func() float64 {
-		now := time.Now()
-		defer func() { last = now }()
-		return now.Sub(last).Seconds()
-	}
 }
 
 func (s *sidecar) ack(ctx context.Context, ack *subjects.AckEvent) {

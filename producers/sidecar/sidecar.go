@@ -37,11 +37,14 @@ type Config struct {
 	Poll time.Duration
 	// LoadTimeout bounds one call that loads weights. Default 10 minutes.
 	LoadTimeout time.Duration
-	Log         zerolog.Logger
+	// Observe is how often the engine is asked how it is doing. Default 1 second.
+	Observe time.Duration
+	Log     zerolog.Logger
 }
 
 const (
 	defaultPoll        = time.Second
+	defaultObserve     = time.Second
 	defaultLoadTimeout = 10 * time.Minute
 	callTimeout        = 10 * time.Second // of the small calls
 	drainTimeout       = time.Minute      // of a pause, which may wait for a pass of the model
@@ -56,6 +59,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Poll <= 0 {
 		c.Poll = defaultPoll
+	}
+	if c.Observe <= 0 {
+		c.Observe = defaultObserve
 	}
 	if c.LoadTimeout <= 0 {
 		c.LoadTimeout = defaultLoadTimeout
@@ -77,12 +83,14 @@ func (c Config) validate() error {
 	return fmt.Errorf("pause mode %q: allowed are retract, in_place, abort", c.Pause)
 }
 
-// sidecar is one engine's while it runs; one goroutine owns it.
+// sidecar is one engine's while it runs; one goroutine owns it, but for what
+// the observer sees.
 type sidecar struct {
 	cfg    Config
 	conn   *bus.Conn
 	client *sglang.Client
 	news   chan *subjects.VersionEvent // holds the newest only
+	sight  *sight
 
 	target  *subjects.VersionEvent // what the engine is to serve
 	acked   *subjects.VersionEvent // the last one that it was found to serve
@@ -114,11 +122,16 @@ func Run(ctx context.Context, conn *bus.Conn, cfg Config) error {
 	}
 	defer client.Close() //nolint:errcheck // nothing is lost with a client
 	s := &sidecar{cfg: cfg, conn: conn, client: client, news: make(chan *subjects.VersionEvent, 1)}
+	s.sight = newSight(cfg.Engine)
 	s.serves.Version, s.proven.Version = subjects.NoVersion, neverProven
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return s.follow(ctx) })
-	both.Go(func() error { return s.keep(ctx) })
-	err = both.Wait()
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return s.follow(ctx) })
+	parts.Go(func() error { return s.keep(ctx) })
+	o := &observer{cfg: cfg, conn: conn, client: client, sight: s.sight}
+	parts.Go(func() error { return o.ask(ctx) })
+	parts.Go(func() error { return o.gauge(ctx) })
+	parts.Go(func() error { return o.report(ctx) })
+	err = parts.Wait()
 	s.leave()
 	return err
 }
@@ -186,6 +199,7 @@ func (s *sidecar) look(ctx context.Context) {
 		}
 	}
 	s.serves = info
+	s.sight.found(s.up, info.Version)
 }
 
 // due reports whether there is something to load or to acknowledge.

@@ -30,6 +30,7 @@ type stage struct {
 	engine *sglangtest.Server
 	acks   chan subjects.AckEvent
 	stop   func()
+	log    zerolog.Logger // nothing unless a test wants it
 }
 
 func open(t *testing.T, version string) *stage {
@@ -60,7 +61,7 @@ func (s *stage) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- sidecar.Run(ctx, s.conn, sidecar.Config{Run: run, Engine: "e1", URL: s.engine.URL, Poll: 5 * time.Millisecond, Log: zerolog.Nop()})
+		done <- sidecar.Run(ctx, s.conn, sidecar.Config{Run: run, Engine: "e1", URL: s.engine.URL, Poll: 5 * time.Millisecond, Observe: 5 * time.Millisecond, Log: s.log})
 	}()
 	stopped := false
 	s.stop = func() {

@@ -46,6 +46,9 @@ type Server struct {
 	Sample func(q Request) []int32
 	// FailUpdate, when set, is why weights are not taken.
 	FailUpdate string
+	// Page, when set, answers /metrics and /headrace/batches, which are not
+	// there otherwise.
+	Page http.HandlerFunc
 
 	mu      sync.Mutex
 	version string // "" without weights
@@ -79,6 +82,15 @@ func New(version string) *Server {
 	mux.HandleFunc("POST /update_weights_from_disk", s.update)
 	mux.HandleFunc("POST /flush_cache", s.flush)
 	mux.HandleFunc("GET /get_model_info", s.info)
+	for _, path := range []string{"/metrics", "/headrace/batches"} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if s.Page == nil {
+				http.NotFound(w, r)
+				return
+			}
+			s.Page(w, r)
+		})
+	}
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]any{}) })
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -129,11 +141,14 @@ func (s *Server) State() (version string, paused bool) {
 	return s.version, s.paused
 }
 
-// Log are the paths called so far, but for polls of health and model.
+// polls are asked for all the time.
+var polls = []string{"/get_model_info", "/health", "/metrics", "/headrace/batches"}
+
+// Log are the paths called so far, but for polls.
 func (s *Server) Log() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.log), func(path string) bool { return path == "/get_model_info" || path == "/health" })
+	return slices.DeleteFunc(slices.Clone(s.log), func(path string) bool { return slices.Contains(polls, path) })
 }
 
 // Aborted are the request ids that /abort_request named.
