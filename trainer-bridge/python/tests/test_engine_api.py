@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from headrace.engine.trail import Trail
 from tests.enginerig import CFG, SIZES, Rig, fresh
 
 PROMPT = [5, 6, 7, 8, 9]
@@ -187,16 +188,47 @@ def test_info_pages_describe_the_served_weights(rig: Rig) -> None:
     assert rig.get("/health_generate")[0] == 200
 
 
+def test_batches_tell_what_the_device_did(rig: Rig) -> None:
+    before = rig.get("/headrace/batches")[1]
+    rig.generate(PROMPT, max_new_tokens=6)
+    place = f"after={before['next']}&boot={before['boot']}"
+    got = rig.get(f"/headrace/batches?{place}")[1]
+    assert (got["next"], got["lost"]) == (before["next"] + 2, 0)
+    assert (got["rows"], got["prefill"]) == ([1, 1], [1, 0])
+    assert sum(got["tokens"]) == len(PROMPT) + 6
+    assert all(0 < d < 60e9 for d in got["duration"])
+    ends = [s + d for s, d in zip(got["start"], got["duration"], strict=True)]
+    assert before["now"] <= got["start"][0] <= ends[0] <= got["start"][1] <= ends[1] <= got["now"]
+    place = f"after={got['next']}&boot={got['boot']}"
+    assert rig.get(f"/headrace/batches?{place}")[1]["start"] == []
+    assert rig.get("/headrace/batches?after=10&boot=another")[1]["rows"][-2:] == [1, 1]
+    assert rig.get("/headrace/batches?after=-1")[0] == 400
+
+
+def test_trail_is_bounded_and_counts_what_was_missed() -> None:
+    trail = Trail(3)
+    for i in range(5):
+        trail.add(0, i, 1, False)
+    got = trail.since(1, trail.boot)
+    assert (got["rows"], got["lost"], got["next"]) == ([2, 3, 4], 1, 5)
+    assert trail.since(4, trail.boot)["rows"] == [4]
+    assert trail.since(9, trail.boot)["rows"] == [2, 3, 4]
+
+
 def test_metrics_count_what_happened(rig: Rig) -> None:
     def read() -> dict[str, float]:
         lines = [x for x in rig.get("/metrics")[1].splitlines() if not x.startswith("#")]
         return {x.split("{")[0]: float(x.rsplit(" ", 1)[1]) for x in lines}
 
     before = read()
-    rig.generate(PROMPT, max_new_tokens=6)
+    history = PROMPT + rig.generate(PROMPT, max_new_tokens=6)["output_ids"]
     after = read()
+    again = rig.generate([*history, 3], max_new_tokens=1)["meta_info"]["cached_tokens"]
+    assert again == len(history) - 1
+    assert read()["sglang:cached_tokens_total"] - after["sglang:cached_tokens_total"] == again
     for name, change in {
         "sglang:prompt_tokens_total": 5,
+        "headrace:paused": 0,
         "sglang:generation_tokens_total": 6,
         "sglang:num_requests_total": 1,
         "headrace:device_calls_total": 2,

@@ -20,6 +20,7 @@ from headrace.engine.batch import Sizes
 from headrace.engine.device import Device
 from headrace.engine.request import Request
 from headrace.engine.scheduler import Scheduler
+from headrace.engine.trail import Trail
 from headrace.model import ModelConfig, Params
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Engine:
         self.served: Served | None = None
         self.paused = False
         self.device_seconds = 0.0
+        self.trail = Trail()
         self._device = Device(cfg, sizes)
         self._worker = ThreadPoolExecutor(1, "device")
         self._compiled = 0
@@ -90,6 +92,7 @@ class Engine:
         if plan is None:
             return False
         self._call_started = time.monotonic()
+        begun, sampled = time.monotonic_ns(), self.scheduler.counters.generated_tokens
         try:
             ids, logprobs = await self._on_device(
                 lambda: self._device.run(served.params, plan.batch)
@@ -105,6 +108,10 @@ class Engine:
         finally:
             self.device_seconds += time.monotonic() - self._call_started
             self._call_started = None
+            sampled = self.scheduler.counters.generated_tokens - sampled
+            prefill = plan.batch.tokens.shape[1] > 1
+            read = sum(plan.counts) if prefill else 0
+            self.trail.add(begun, len(plan.rows), sampled + read, prefill)
         return True
 
     async def _clear_cache(self) -> None:

@@ -31,7 +31,10 @@ class Plan:
 
 @dataclasses.dataclass
 class Counters:
-    """Totals since the start, in requests, tokens and calls."""
+    """Totals since the start, in requests, tokens and calls.
+
+    A prompt and what of it was found in the cache count when its first token is sampled.
+    """
 
     requests: int = 0
     finished: int = 0
@@ -60,7 +63,6 @@ class Scheduler:
     def add(self, request: Request) -> None:
         """Queue a request."""
         self.counters.requests += 1
-        self.counters.prompt_tokens += request.prompt
         self.waiting.append(request)
 
     def plan(self) -> Plan | None:
@@ -88,7 +90,6 @@ class Scheduler:
             request.epoch = self.epoch
             if request.cached < 0:
                 request.cached = request.filled
-                self.counters.cached_tokens += request.cached
             self.running[request] = None
 
     def _choose(self) -> list[Request]:
@@ -145,6 +146,9 @@ class Scheduler:
         taken = request.append(ids, logprobs, version)
         request.filled += count + max(taken - 1, 0)  # the last token sampled was not run
         self.counters.generated_tokens += taken
+        if taken and request.made == taken:  # until now its prompt might have had to be read again
+            self.counters.prompt_tokens += request.prompt
+            self.counters.cached_tokens += max(request.cached, 0)
         if request.finish is not None:
             self.counters.finished += 1
             self._leave(request, keep=request.epoch == self.epoch)

@@ -67,6 +67,7 @@ class API:
             ("GET", "/get_model_info"): self._model_info,
             ("GET", "/get_server_info"): self._server_info,
             ("GET", "/metrics"): self._metrics,
+            ("GET", "/headrace/batches"): self._batches,
         }
 
     def server(self) -> web.Server:
@@ -218,3 +219,9 @@ class API:
     async def _metrics(self, http: web.BaseRequest) -> web.Response:
         text = render(self._engine, self._throughput, self._model_path)
         return web.Response(text=text, content_type="text/plain")
+
+    async def _batches(self, http: web.BaseRequest) -> web.Response:
+        after, boot = http.query.get("after", "0"), http.query.get("boot", "")
+        if not after.isdecimal() or len(after) > 18:
+            raise BadRequestError("after must be a number")
+        return _json(self._engine.trail.since(int(after), boot))
