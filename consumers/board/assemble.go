@@ -43,7 +43,7 @@ func (b *Board) State(now time.Time) State {
 	if b.stall.Code != "" && b.end == "" {
 		s.Stall = &Stall{Code: b.stall.Code, Stage: b.stall.Stage, Text: b.stall.Text, Since: Number(unix(b.stall.Since))}
 	}
-	b.advise(&s)
+	b.advise(&s, asOf)
 	return s
 }
 
@@ -108,12 +108,11 @@ func (b *Board) lastSyncs() []Sync {
 }
 
 // advise asks the adviser; an advice that was there before keeps its beginning.
-func (b *Board) advise(s *State) {
+func (b *Board) advise(s *State, asOf float64) {
 	if b.cfg.Advise == nil {
 		return
 	}
-	series := b.series.columns(fineSeconds)
-	for _, a := range b.cfg.Advise(s, &series) {
+	for _, a := range b.cfg.Advise(b.view(s, asOf)) {
 		a.Since = s.Now
 		for i := range b.advice {
 			if b.advice[i].Code == a.Code {

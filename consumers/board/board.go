@@ -18,8 +18,9 @@ type Config struct {
 	// batch's oldest token, in steps.
 	MaxSteps     int64
 	MaxStaleness int64
-	// Advise, if set, says what limits a run, the most limiting first.
-	Advise func(*State, *Series) []Advice
+	// Advise, if set, says what limits a run, the most limiting first. It may not
+	// keep what it is given, nor call the board.
+	Advise func(*View) []Advice
 }
 
 // Board is a run's picture as it grows. Its methods may be called by many
@@ -93,7 +94,7 @@ func (b *Board) Entry(e *subjects.Entry) {
 
 // batch folds a batch in and returns its step, 0 if it is none.
 func (b *Board) batch(m *subjects.Batch, at float64) int64 {
-	if b.steps.cut(m, at, b.groups.zeroVariance) == nil {
+	if b.steps.cut(m, at, b.groups.closed.zeroVariance) == nil {
 		return 0
 	}
 	b.groups.cut(m)

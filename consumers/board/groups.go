@@ -21,11 +21,11 @@ var ageEdges = []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
 type groups struct {
 	issued, retries int64
 	outcomes        map[subjects.Outcome]int64
-	zeroVariance    int // since the last batch
 	kept            map[subjects.GroupID]waiting
 	ages            []age // a ring
 	nextAge         int
 	batches         []batch // the last, oldest first
+	closed          closed  // since the last of them
 	bodies, bytes   float64 // of members, for their mean
 
 	trained, unused int64
@@ -43,6 +43,14 @@ type age struct{ closed, seconds float64 }
 type batch struct {
 	step, members, bytes int64
 	stale                [stalestCount + 1]int64
+	closed               closed
+}
+
+// closed counts the groups that closed between two batches.
+type closed struct{ all, zeroVariance, stale int64 }
+
+func (c *closed) add(o closed) {
+	c.all, c.zeroVariance, c.stale = c.all+o.all, c.zeroVariance+o.zeroVariance, c.stale+o.stale
 }
 
 func newGroups() groups {
@@ -65,6 +73,7 @@ func (g *groups) verdict(v *subjects.Verdict) {
 	g.outcomes[v.Outcome]++
 	if before, again := g.kept[v.Group]; again { // it never reached its batch
 		g.outcomes[before.outcome]--
+		g.closed.all--
 		delete(g.kept, v.Group)
 	} else {
 		g.unused += int64(max(v.Unused, 0))
@@ -82,8 +91,12 @@ func (g *groups) verdict(v *subjects.Verdict) {
 	case len(g.kept) < mostKept && len(v.Group) <= longestName:
 		g.kept[v.Group] = w
 	}
-	if v.Outcome == subjects.ZeroVariance {
-		g.zeroVariance++
+	g.closed.all++
+	switch v.Outcome {
+	case subjects.ZeroVariance:
+		g.closed.zeroVariance++
+	case subjects.Stale:
+		g.closed.stale++
 	}
 }
 
@@ -102,8 +115,8 @@ func (g *groups) aged(v *subjects.Verdict) {
 
 // cut folds a batch in.
 func (g *groups) cut(m *subjects.Batch) {
-	g.zeroVariance = 0
-	b := batch{step: int64(m.Step)}
+	b := batch{step: int64(m.Step), closed: g.closed}
+	g.closed = closed{}
 	for i := range m.Groups {
 		delete(g.kept, m.Groups[i].Group)
 		for j := range m.Groups[i].Members {
@@ -165,6 +178,15 @@ func (g *groups) histogram() Histogram {
 		h.Counts[i]++
 	}
 	return h
+}
+
+// lately counts the groups that closed for the last n batches.
+func (g *groups) lately(n int) (sum closed) {
+	for i := max(0, len(g.batches)-n); i < len(g.batches); i++ {
+		sum.add(g.batches[i].closed)
+	}
+	sum.add(g.closed)
+	return sum
 }
 
 // keptNow is what waits for a batch.

@@ -174,7 +174,7 @@ func (r *row) metric(i int) float64 {
 }
 
 // cut folds a batch in.
-func (t *steps) cut(m *subjects.Batch, at float64, zero int) *row {
+func (t *steps) cut(m *subjects.Batch, at float64, zero int64) *row {
 	r := t.row(int64(m.Step))
 	if r == nil {
 		return nil

@@ -3,6 +3,7 @@ package app
 import (
 	"time"
 
+	"github.com/headrace/headrace/consumers/advise"
 	"github.com/headrace/headrace/consumers/board"
 )
 
@@ -23,7 +24,7 @@ type BoardState struct {
 
 // NewBoard is an empty board for a run of maxSteps steps that was started then.
 func NewBoard(started time.Time, maxSteps int64) *Board {
-	return &Board{board.New(board.Config{Started: started, MaxSteps: maxSteps}), started}
+	return &Board{board.New(board.Config{Started: started, MaxSteps: maxSteps, Advise: advise.Rules}), started}
 }
 
 // State is a copy of the facts as they are now.

@@ -142,6 +142,9 @@ func (v *view) render(s *BoardState) []string {
 	if s.Stall != nil {
 		lines = append(lines, "stalled   "+stallLine(s))
 	}
+	if text := adviceLine(s); text != "" {
+		lines = append(lines, "advice    "+text)
+	}
 	width := v.width()
 	for i := range lines[1:] {
 		lines[i+1] = fit(lines[i+1], width)
@@ -293,7 +296,11 @@ func logProgress(ctx context.Context, board *Board, log zerolog.Logger) {
 func logStep(s *BoardState, log zerolog.Logger) {
 	reward, _ := s.Recent(recentSteps, s.Rows.Reward)
 	stale, _ := s.Recent(recentSteps, s.Rows.StalenessMean)
-	log.Info().Int64("step", s.Committed()).Int64("of", s.Step.Max).Float64("reward", round3(reward)).
+	e := log.Info()
+	if text := adviceLine(s); text != "" {
+		e = e.Str("advice", text)
+	}
+	e.Int64("step", s.Committed()).Int64("of", s.Step.Max).Float64("reward", round3(reward)).
 		Float64("seconds_a_step", round3(s.Trainer.StepSeconds.Or(0))).Float64("staleness", round3(stale)).
 		Float64("trainer_wait", round3(s.WaitFraction())).Msg("training")
 }
