@@ -92,7 +92,7 @@ func (s *session) publishGauges(now time.Time) {
 	data, err := subjects.EncodeMessage(&subjects.Gauges{V: subjects.SchemaVersion, Role: "grouper", Instance: s.cfg.Writer,
 		At: now.UnixNano(), Values: values, Text: "waiting for " + text + accused})
 	if err == nil {
-		err = s.cfg.Conn.NC().Publish(s.cfg.Run.TelemetrySubject("grouper", s.cfg.Writer), data)
+		err = s.cfg.Conn.Tell(s.cfg.Run.TelemetrySubject("grouper", s.cfg.Writer), data)
 	}
 	if err != nil {
 		s.cfg.Log.Debug().Err(err).Msg("report")

@@ -99,7 +99,7 @@ func TestRun_ReportsWhatItWaitsFor(t *testing.T) {
 	defer b.start(b.grouper)()
 	seen := make(chan subjects.Gauges, 1)
 	defer b.start(func(ctx context.Context) error {
-		return bus.Follow(ctx, b.conn, run.StreamName(subjects.Telemetry), "", 1, func(m *bus.Msg) error {
+		return bus.Follow(ctx, b.conn, run.StreamName(subjects.Telemetry), run.TelemetrySubject("grouper", "*"), 1, func(m *bus.Msg) error {
 			var g subjects.Gauges
 			if err := subjects.DecodeMessage(m.Data, &g); err != nil {
 				return err

@@ -30,6 +30,7 @@ type service struct {
 	supply  grouper.Supply
 	standby time.Duration // next pause after a lost write
 	dog     *dog
+	work    *work
 }
 
 // Run groups until the run ends, ctx ends (nil: nothing is lost, the log has it
@@ -45,7 +46,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := Fits(cfg.Grouper, cfg.Conn.MaxPayload()); err != nil {
 		return fmt.Errorf("grouper: %w", err)
 	}
-	s := &service{cfg: cfg, standby: cfg.Standby}
+	s := &service{cfg: cfg, standby: cfg.Standby, work: newWork(cfg.Writer)}
 	var err error
 	if s.sources, err = cfg.sources(); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/spans"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -56,9 +57,11 @@ func (s *service) session(ctx context.Context) error {
 	if err := x.leases(ctx); err != nil {
 		return err
 	}
+	begun := s.work.Now()
 	if err := x.restore(ctx); err != nil {
 		return err
 	}
+	s.work.did(s.work.restore, begun)
 	if f := s.cfg.finish; f != nil {
 		x.core.Finish(f.why, f.text)
 	}
@@ -180,6 +183,7 @@ func (s *session) run(ctx context.Context) error {
 
 // fold notes a slice of headers.
 func (s *session) fold(ctx context.Context, msgs []bus.HeaderMsg) error {
+	begun := s.work.Now()
 	for i := range msgs {
 		m := &msgs[i]
 		if s.replay != nil {
@@ -189,6 +193,7 @@ func (s *session) fold(ctx context.Context, msgs []bus.HeaderMsg) error {
 		}
 		s.foldOne(ctx, m)
 	}
+	s.work.folded(begun, len(msgs))
 	return s.caughtUp(ctx)
 }
 
@@ -231,10 +236,12 @@ func (s *session) settle(ctx context.Context) error {
 		return err
 	}
 	for {
+		begun := s.work.Now()
 		e := s.core.Decide(time.Now().UnixNano())
 		if e == nil {
 			return nil
 		}
+		s.work.decided(begun, e)
 		if err := s.effect(ctx, e); err != nil {
 			return err
 		}
@@ -252,10 +259,12 @@ func (s *session) effect(ctx context.Context, e *subjects.Entry) error {
 	if err != nil {
 		return err
 	}
+	begun := s.work.Now()
 	seq, err := bus.Append(ctx, s.cfg.Conn, s.cfg.Run.LedgerSubject(), nil, data, s.head)
 	if err != nil {
 		return fmt.Errorf("append to the ledger: %w", err)
 	}
+	s.work.did(s.work.publish, begun)
 	s.head, s.standby = seq, s.cfg.Standby
 	s.core.Appended(e, seq)
 	s.note(e)
@@ -273,9 +282,11 @@ func (s *session) queue(ctx context.Context, plays []grouper.Play) error {
 			t.Token = s.signer.Token(t.Kind, t.Group, t.Slot, t.Attempt)
 		}
 	}
+	begun := s.work.Now()
 	if _, err := bus.PublishTasks(ctx, s.cfg.Conn, s.cfg.Run, tasks); err != nil {
 		return fmt.Errorf("queue %d tasks: %w", len(tasks), err)
 	}
+	s.work.did(s.work.issue, begun, spans.Arg{Key: s.work.tasks, Value: float64(len(tasks))})
 	return nil
 }
 

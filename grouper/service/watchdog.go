@@ -51,6 +51,7 @@ func (s *service) watched(ctx context.Context, fn func(context.Context) error) e
 	parts.Go(func() { later(ctx, s.dog.followEngines) })
 	parts.Go(func() { later(ctx, s.dog.awaitCancel) })
 	parts.Go(func() { s.dog.run(ctx, stop) })
+	parts.Go(func() { s.work.run(ctx, s) })
 	err := fn(ctx)
 	stop(nil)
 	parts.Wait()

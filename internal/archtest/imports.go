@@ -36,7 +36,7 @@ var layers = []layer{
 	{"producers/tokenizer", []string{"envs"}},
 	{"producers/ledger", []string{"subjects", "producers/tokenizer", "envs"}},
 	{"producers", []string{"producers", "envs", "internal/bus", "internal/spans", "subjects"}},
-	{"grouper/service", []string{"grouper", "internal/bus", "subjects"}},
+	{"grouper/service", []string{"grouper", "internal/bus", "internal/spans", "subjects"}},
 	{"grouper/dataset", nil},
 	{"grouper", []string{"subjects", "grouper/dataset"}},
 	{"trainer-bridge/layout", []string{"subjects"}},
