@@ -27,7 +27,7 @@ func (b *bridge) gauge(ctx context.Context) error {
 func (b *bridge) publishGauges() {
 	data, err := subjects.EncodeMessage(b.gauges(time.Now()))
 	if err == nil {
-		err = b.Conn.NC().Publish(b.Run.TelemetrySubject("bridge", b.Instance), data)
+		err = b.Conn.Tell(b.Run.TelemetrySubject("bridge", b.Instance), data)
 	}
 	if err != nil {
 		b.Log.Debug().Err(err).Msg("report gauges")

@@ -125,7 +125,7 @@ func (s *session) publishSpans(m *feed.Spans, bytes int, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	return s.Conn.NC().Publish(s.Run.SpanSubject(b.Role, b.Instance), data)
+	return s.Conn.Tell(s.Run.SpanSubject(b.Role, b.Instance), data)
 }
 
 // checkSpans says what is wrong with a frame.

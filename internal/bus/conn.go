@@ -29,6 +29,7 @@ type Conn struct {
 	calls  calls
 	cred   *credential // nil without a file
 	taken  bool        // cred goes with the connection
+	mute   bool        // of gauges and spans
 	closed chan struct{}
 
 	mu     sync.Mutex
@@ -43,7 +44,7 @@ type Conn struct {
 // ErrPermission, ErrNotFound (of a named context). Afterwards the connection
 // survives the server.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
-	c := &Conn{log: o.Log, closed: make(chan struct{}), up: make(chan struct{}), down: make(chan struct{}), guard: map[*guard]struct{}{}, denied: map[string]bool{}}
+	c := &Conn{log: o.Log, mute: o.Mute, closed: make(chan struct{}), up: make(chan struct{}), down: make(chan struct{}), guard: map[*guard]struct{}{}, denied: map[string]bool{}}
 	if err := c.dial(ctx, o); err != nil {
 		return nil, err
 	}

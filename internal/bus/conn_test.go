@@ -1,11 +1,13 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
@@ -123,5 +125,40 @@ func TestConnect_WithoutAnythingTriesTheDefaultAddress(t *testing.T) {
 	_, err := bus.Connect(t.Context(), bus.Options{})
 	if err != nil && !strings.Contains(err.Error(), "127.0.0.1:4222") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestTell_AMuteConnectionSaysNothing: its holder does, everything else works.
+func TestTell_AMuteConnectionSaysNothing(t *testing.T) {
+	s := natstest.Loopback(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	o := s.RemoteOptions()
+	o.Mute = true
+	mute, err := bus.Connect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	loud := natstest.Connect(t, s)
+	heard, err := loud.NC().SubscribeSync("says.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loud.NC().FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := mute.Tell("says.mute", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := mute.NC().FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := loud.Tell("says.loud", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := heard.NextMsgWithContext(ctx)
+	if err != nil || m.Subject != "says.loud" || !mute.Mute() || loud.Mute() {
+		t.Errorf("heard %+v, %v", m, err)
 	}
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// CredentialsFile is the path of a file an embedded server wrote; it gives
 	// URL, User and Password where they are not set.
 	CredentialsFile string
+	// Mute drops the gauges and spans that the holder would publish: to measure what
+	// they cost. A run whose producers say nothing is one that nobody plays.
+	Mute bool
 	// Name of the connection as the server's operator sees it.
 	Name string
 	// InboxPrefix replaces _INBOX where permissions ask for it. Credentials that

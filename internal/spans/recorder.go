@@ -40,6 +40,7 @@ type Recorder struct {
 	role, instance string
 	base           time.Time    // what times are relative to: it never jumps
 	epoch          atomic.Int64 // Unix nanoseconds of base; moved when the machine slept
+	silent         atomic.Bool
 	mu             sync.Mutex
 	rows, spare    []row
 	dropped        uint64
@@ -98,7 +99,7 @@ func (r *Recorder) follow(wall int64) {
 // on a lane (spans of one lane nest or follow each other). Flow is a trajectory's
 // subjects.FlowID, or 0.
 func (r *Recorder) Record(n Name, lane int32, start, end int64, flow uint64, args ...Arg) {
-	if r == nil {
+	if r == nil || r.silent.Load() {
 		return
 	}
 	r.mu.Lock()

@@ -177,3 +177,27 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportMetric(float64(size)/1000, "B/span")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/span")
 }
+
+// TestRun_OnAMuteConnectionNothingIsRecorded until its context ends.
+func TestRun_OnAMuteConnectionNothingIsRecorded(t *testing.T) {
+	o := natstest.InProcess(t).Options()
+	o.Mute = true
+	conn, err := bus.Connect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	r := New("produce", "p1", 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Run(ctx, conn, run); err != nil {
+		t.Fatal(err)
+	}
+	if r.Record(r.Name("turn"), 0, 1, 2, 0); r.take(3) != nil {
+		t.Error("records though nobody will ask for it")
+	}
+	var none *Recorder
+	if err := none.Run(ctx, conn, run); err != nil {
+		t.Error(err)
+	}
+}

@@ -45,7 +45,7 @@ func (s *service) gauge(holding bool) {
 	}
 	body, err := subjects.EncodeMessage(g)
 	if err == nil {
-		err = s.conn.NC().Publish(s.cfg.Run.TelemetrySubject(Role, name), body)
+		err = s.conn.Tell(s.cfg.Run.TelemetrySubject(Role, name), body)
 	}
 	if err != nil {
 		s.cfg.Log.Debug().Err(err).Msg("gauges are not published")

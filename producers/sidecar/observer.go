@@ -105,7 +105,7 @@ func (o *observer) gauge(ctx context.Context) error {
 		}
 		data, err := subjects.EncodeMessage(o.gauges(time.Now()))
 		if err == nil {
-			err = o.conn.NC().Publish(o.cfg.Run.TelemetrySubject("engine", o.cfg.Engine), data)
+			err = o.conn.Tell(o.cfg.Run.TelemetrySubject("engine", o.cfg.Engine), data)
 		}
 		if err != nil {
 			o.cfg.Log.Debug().Err(err).Str("engine", o.cfg.Engine).Msg("report gauges")
