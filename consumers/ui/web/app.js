@@ -95,6 +95,6 @@ function Connection({ live }) {
 }
 
 const ThemeChoice = () => html`<${Choice} label="Theme" value=${choice.value} onChange=${setTheme}
-  options=${[{ id: "light", label: "☀", title: "Light" }, { id: "auto", label: "◐", title: "As the system" }, { id: "dark", label: "☾", title: "Dark" }]} />`;
+  options=${[{ id: "light", label: "☀", title: "Light", name: "light" }, { id: "auto", label: "◐", title: "As the system", name: "as the system" }, { id: "dark", label: "☾", title: "Dark", name: "dark" }]} />`;
 
 render(html`<${App} />`, document.getElementById("app"));

@@ -45,9 +45,9 @@ export function Chart(props) {
   }, [...values, shape]);
 
   return html`<figure class=${"chart" + (small ? " small" : "")} aria-labelledby=${own}>
-    <figcaption id=${own}><span class="name">${title}</span><span class="sr">: ${text}</span></figcaption>
+    <figcaption id=${own}><span class="name">${title}</span><span class="sr">: ${text}</span>
+      ${!small && !hollow && html`<button type="button" class="quiet" aria-expanded=${table} onClick=${() => showTable(!table)}>${table ? "hide table" : "show as table"}</button>`}</figcaption>
     ${hollow ? html`<p class="hollow">${empty}</p>` : html`<div class="legend" ref=${legend} aria-hidden="true"></div><div class="plot" ref=${box} aria-hidden="true"></div>`}
-    ${!small && !hollow && html`<button type="button" class="quiet" aria-expanded=${table} onClick=${() => showTable(!table)}>${table ? "hide table" : "show as table"}</button>`}
     ${table && html`<${DataTable} ...${props} />`}
   </figure>`;
 }

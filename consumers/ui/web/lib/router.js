@@ -10,7 +10,22 @@ function here() {
 }
 
 const place = signal(here());
-addEventListener("popstate", () => { place.value = here(); });
+
+// Going back leads to where one was: each entry of the history keeps its scroll, and a page gets a moment to be drawn.
+history.scrollRestoration = "manual";
+let keeping = 0;
+addEventListener("scroll", () => {
+  clearTimeout(keeping);
+  keeping = setTimeout(() => history.replaceState({ ...history.state, y: Math.round(scrollY) }, ""), 150);
+}, { passive: true });
+addEventListener("popstate", () => { place.value = here(); restore(history.state?.y ?? 0); });
+addEventListener("load", () => history.state?.y && restore(history.state.y));
+
+function restore(y, until = performance.now() + 1500) {
+  const reach = document.documentElement.scrollHeight - innerHeight;
+  if (reach >= y || performance.now() > until) scrollTo(0, y);
+  else requestAnimationFrame(() => restore(y, until));
+}
 
 /** The address as a signal: {path, parts (decoded), query (plain object of strings)}. */
 export const route = computed(() => ({
@@ -43,6 +58,8 @@ export const href = (address) => base + address.replace(/^\//, "");
 
 /** Goes to an address of ours; {replace: true} leaves no entry in the history, {keepScroll: true} stays where it is. */
 export function navigate(address, { replace = false, keepScroll = replace } = {}) {
+  clearTimeout(keeping);
+  if (!replace) history.replaceState({ ...history.state, y: Math.round(scrollY) }, "");
   history[replace ? "replaceState" : "pushState"](null, "", href(address));
   place.value = here();
   if (!keepScroll) scrollTo(0, 0);

@@ -7,6 +7,7 @@ import { addPoint, maxSteps, mergeSteps, noSteps } from "./columns.js";
 const spans = { short: 600, long: 43200 }; // seconds; the server keeps 1 s points for the first, 10 s means for the second
 const hiddenFor = 60_000; // ms a tab may be out of sight before it hangs up
 const overlap = 200; // steps asked for again after a break, since they may have changed
+const slowly = 20_000; // ms between attempts at what was refused
 let current = null;
 
 /**
@@ -66,8 +67,13 @@ function open(run) {
     tell("retrying", "reconnecting", text, Date.now() + wait);
     timer = setTimeout(connect, wait);
     // An EventSource does not say why: ask the API, whose answer is a sentence.
-    const reason = await get(api("runs", run)).then(() => null, (e) => e);
-    if (reason && s.connection.value.status === "retrying") tell("retrying", "reconnecting", reason.message, s.connection.value.retryAt);
+    const own = timer, reason = await get(api("runs", run)).then(() => null, (e) => e);
+    if (!reason || closed || own !== timer) return;
+    tell("retrying", refused(reason) ? "refused" : "reconnecting", reason.message, s.connection.value.retryAt);
+    if (refused(reason)) { // it will hardly be there in a second
+      clearTimeout(timer);
+      timer = setTimeout(connect, slowly);
+    }
   }
 
   function point(row) {
@@ -124,6 +130,7 @@ function open(run) {
   return s;
 }
 
+const refused = (e) => [401, 403, 404].includes(e.status);
 const unwrap = (e) => { const v = JSON.parse(e.data); return v.columns ?? v; };
 // lists keeps the columns of a series and leaves counters out.
 const lists = (columns) => Object.fromEntries(Object.entries(columns).filter(([, v]) => Array.isArray(v)));

@@ -4,7 +4,7 @@ import { html } from "./preact.js";
 /**
  * @param {{caption: string, hideCaption?: boolean, columns: Column[], rows: object[], rowKey?: function, rowClass?: function,
  *   sort?: string, onSort?: function, empty?: any}} props
- *   Column: {key, label, title?, num?: boolean, head?: boolean (the row's name), sort?: boolean, render?: (row) => any}
+ *   Column: {key, label, title?, num?: boolean, head?: boolean (the row's name), wide?: boolean (a whole line of a card), sort?: boolean, render?: (row) => any}
  *   sort: the key sorted by, with "-" before it for descending; onSort(key) is called on a click
  */
 export function Table({ caption, hideCaption, columns, rows, rowKey = (r, i) => i, rowClass, sort, onSort, empty = "none yet" }) {
@@ -26,7 +26,7 @@ function Head({ column: c, sort, onSort }) {
 
 function cell(c, row) {
   const inside = c.render ? c.render(row) : row[c.key] ?? "–";
-  const css = c.num ? "right" : "";
+  const css = (c.num ? "right" : "") + (c.wide ? " wide" : "");
   return c.head
     ? html`<th role="rowheader" scope="row" key=${c.key} class=${css} data-label=${c.label}>${inside}</th>`
     : html`<td role="cell" key=${c.key} class=${css} data-label=${c.label}>${inside}</td>`;

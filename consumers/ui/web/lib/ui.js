@@ -55,7 +55,7 @@ export const Empty = ({ title = "Nothing here yet", children }) =>
 
 /** An error as a sentence, with a button to try again. */
 export function ErrorBox({ error, retry }) {
-  return html`<div class="error" role="alert"><p>${error?.message ?? String(error)}</p>
+  return html`<div class="error" role="alert"><p><${Ticks} text=${error?.message ?? error} /></p>
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}</div>`;
 }
 
@@ -70,7 +70,7 @@ export function Time({ at, now }) {
 }
 
 /** 12.3 → "12 s ago"; small and negative ages are "now". */
-export const ago = (s) => (s === null || s === undefined ? none : s < 1.5 ? "now" : `${seconds(Math.round(s))} ago`);
+export const ago = (s) => (s === null || s === undefined ? none : s < 1.5 ? "now" : `${s < 60 ? `${Math.round(s)} s` : seconds(s)} ago`);
 
 /** What can be opened; its children are made when it is. */
 export function Fold({ summary, open = false, children, ...rest }) {
@@ -100,10 +100,10 @@ export function Tabs({ label, tabs, value, onChange, children }) {
     <div role="tabpanel" id=${own + "-panel"} aria-labelledby=${`${own}-${value}`}>${children}</div></div>`;
 }
 
-/** A choice of a few, as buttons in a row: options [{id, label, title}]. */
+/** A choice of a few, as buttons in a row: options [{id, label, title, name?: what a glyph is called}]. */
 export function Choice({ label, options, value, onChange }) {
   return html`<div class="choice" role="group" aria-label=${label}>${options.map((o) => html`
-    <button type="button" key=${o.id} aria-pressed=${o.id === value} title=${o.title} onClick=${() => onChange(o.id)}>${o.label}</button>`)}</div>`;
+    <button type="button" key=${o.id} aria-pressed=${o.id === value} title=${o.title} aria-label=${o.name} onClick=${() => onChange(o.id)}>${o.label}</button>`)}</div>`;
 }
 
 /** A button that copies a text and says so. */
@@ -130,6 +130,9 @@ async function put(text) {
 
 /** A command of the shell with its copy button. */
 export const Command = ({ text }) => html`<div class="command"><code>${text}</code><${Copy} text=${text} title="Copy the command" /></div>`;
+
+/** Sets what stands between back quotes as code: sentences of the program name commands and keys so. */
+export const Ticks = ({ text }) => String(text ?? "").split("`").map((t, i) => (i % 2 ? html`<code>${t}</code>` : t));
 
 /** A share as text for titles: part(3, 12) → "3 of 12 (25 %)". */
 export const part = (n, of) => `${n} of ${of}${of ? ` (${percent(n / of)})` : ""}`;

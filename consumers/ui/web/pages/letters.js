@@ -35,7 +35,7 @@ function Filter({ value, letters }) {
 
 const columns = (run) => [
   { key: "number", label: "number", head: true, render: (l) => html`<${Link} to=${to("r", run, "letters", l.number)}>${int(l.number)}</${Link}>` },
-  { key: "reason", label: "reason", render: (l) => html`<bdi>${l.reason || none}</bdi> <${Fate} letter=${l} />` },
+  { key: "reason", wide: true, label: "reason", render: (l) => html`<bdi>${l.reason || none}</bdi> <${Fate} letter=${l} />` },
   { key: "stage", label: "stage", title: "Who could not use it", render: (l) => html`<bdi>${l.stage || none}</bdi>` },
   { key: "trajectory", label: "trajectory", title: "Group, slot and attempt, where they could be read", render: (l) => html`<${Trajectory} run=${run} id=${l.trajectory} />` },
   { key: "producer", label: "producer", render: (l) => html`<bdi>${l.producer || html`<${Num} value=${null} why="not known any more" />`}</bdi>` },
@@ -72,7 +72,7 @@ function Facts({ run, letter: l }) {
   return html`<${Section} title="Why"><p class="say"><bdi>${l.reason}</bdi> <${Fate} letter=${l} /></p>
     ${l.fault && html`<p>It decodes up to byte <b class="num">${l.fault_at >= 0 ? int(l.fault_at) : none}</b>: <bdi>${l.fault}</bdi></p>`}
     <p class="muted">${l.now ? html`This build still finds: <bdi>${l.now}</bdi>` : l.now === "" ? "This build finds nothing wrong with it: requeued, it would pass." : ""}</p>
-    <dl class="traits">${facts.map(([k, v]) => html`<div key=${k}><dt>${k}</dt><dd>${v}</dd></div>`)}</dl></${Section}>`;
+    <dl class="pairs">${facts.map(([k, v]) => html`<div key=${k}><dt>${k}</dt><dd>${v}</dd></div>`)}</dl></${Section}>`;
 }
 
 const Again = ({ run, letter: l }) => html`<${Section} title="What can be done" note="Commands for a shell; this page itself changes nothing.">
@@ -103,5 +103,5 @@ function dump(hex) {
 function Headers({ headers }) {
   const rows = Object.entries(headers).map(([name, values]) => ({ name, value: [].concat(values).join(", ") }));
   return html`<${Section} title="Headers"><${Table} caption="Headers of the message" hideCaption rows=${rows} rowKey=${(r) => r.name} empty="It has none." columns=${[
-    { key: "name", label: "header", head: true, render: (r) => html`<bdi>${r.name}</bdi>` }, { key: "value", label: "value", render: (r) => html`<code class="mono"><bdi>${r.value}</bdi></code>` }]} /></${Section}>`;
+    { key: "name", label: "header", head: true, render: (r) => html`<bdi>${r.name}</bdi>` }, { key: "value", wide: true, label: "value", render: (r) => html`<code class="mono"><bdi>${r.value}</bdi></code>` }]} /></${Section}>`;
 }

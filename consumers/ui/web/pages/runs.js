@@ -29,7 +29,7 @@ const columns = [
   { key: "reward", label: "reward", num: true, title: "Mean reward of the last batches trained on", render: (r) => html`<${Num} value=${r.reward} as=${(v) => fixed(v, 3)} title="Mean reward of the last batches" why="no batch was trained yet" />` },
   { key: "bytes", label: "on disk", num: true, title: "Bytes of the run's streams", render: (r) => html`<${Num} value=${r.bytes} as=${bytes} title="Bytes of the run's streams" why="the server does not say" />` },
   { key: "created", label: "created", num: true, render: (r) => html`<span class="nowrap"><${Time} at=${r.created} /></span>` },
-  { key: "where", label: "where", render: (r) => html`<small class="muted"><bdi>${r.where || "–"}</bdi></small>` },
+  { key: "where", wide: true, label: "where", render: (r) => html`<small class="muted"><bdi>${r.where || "–"}</bdi></small>` },
 ];
 
 function Steps({ run: r }) {
@@ -40,5 +40,5 @@ function Steps({ run: r }) {
 
 const Start = () => html`<${Empty} title="No run yet">
   <p>Start one; it appears here by itself. This one learns a small game on a laptop's processor, within minutes:</p>
-  <${Command} text="headrace up frozenlake" />
+  <${Command} text="headrace up recipes/frozenlake" />
 </${Empty}>`;

@@ -1,5 +1,5 @@
 // The inference engines: what each is doing, and how it took each version of the weights.
-import { html } from "../../lib/preact.js";
+import { html, useState } from "../../lib/preact.js";
 import { Section, Table, Badge, Bar, Num, Time, int, short, seconds, percent, ago, plural } from "../../lib/ui.js";
 
 /** A table of engines with a bar of where each one's time goes. */
@@ -15,7 +15,7 @@ const num = (key, label, title, as, why = "the engine does not say", unit) => ({
 const columns = (s) => [
   { key: "name", label: "engine", head: true, render: (e) => html`<bdi>${e.name}</bdi> ${!e.ready && html`<${Badge} kind="warn" title="It does not serve now">not ready</${Badge}>`}<br /><small class="muted"><bdi>${e.url}</bdi></small>` },
   { key: "version", label: "version", num: true, title: "Policy version it serves", render: (e) => html`<${Version} version=${e.version} newest=${s.trainer?.version} />` },
-  { key: "time", label: "where its time goes", title: "Computing in the last ten seconds, paused for new weights in the last minute", render: (e) => html`<${Time10} e=${e} />` },
+  { key: "time", wide: true, label: "where its time goes", title: "Computing in the last ten seconds, paused for new weights in the last minute", render: (e) => html`<${Time10} e=${e} />` },
   num("running", "running", "Requests it generates for at this moment", int),
   num("waiting", "waiting", "Requests in its queue", int),
   num("tokens_per_second", "tokens/s", "Tokens it sampled per second", short),
@@ -38,20 +38,24 @@ function Time10({ e }) {
     <small class="muted num">${percent(e.busy)} busy${paused > 0.001 ? `, ${percent(paused)} paused` : ""}</small>`;
 }
 
+const few = 8;
 const phases = [["pause", "--c3"], ["load", "--c1"], ["verify", "--c4"], ["resume", "--c2"]];
 
 /** The last updates of weights, each with its phases. */
 export function Syncs({ s }) {
-  const syncs = (s.syncs ?? []).slice(0, 12);
+  const [all, showAll] = useState(false);
+  const known = s.syncs ?? [], syncs = all ? known : known.slice(0, few);
   const longest = Math.max(...syncs.map((x) => x.seconds ?? 0), 0);
   return html`<${Section} title="Weight updates" aside=${html`<span class="legend inline">${phases.map(([p, c]) => html`<span key=${p}><i style=${`background:var(${c})`}></i>${p}</span>`)}</span>`}>
     <${Table} caption="The newest weight updates of engines" hideCaption rows=${syncs} rowKey=${(x) => `${x.version}/${x.engine}/${x.at}`} empty="No engine has loaded weights yet." columns=${[
       { key: "version", label: "version", num: false, head: true, render: (x) => int(x.version) },
       { key: "engine", label: "engine", render: (x) => html`<bdi>${x.engine}</bdi>` },
-      { key: "phases", label: "phases", title: "Paused, loading, verifying, resuming; drawn to the longest of these", render: (x) => (x.error
+      { key: "phases", wide: true, label: "phases", title: "Paused, loading, verifying, resuming; drawn to the longest of these", render: (x) => (x.error
         ? html`<span class="bad">${x.error}</span>`
         : html`<${Bar} small legend=${false} as=${seconds} label=${`Version ${x.version} on ${x.engine}`} total=${longest} parts=${phases.map(([p, c]) => ({ label: p, value: x[p], colour: c }))} />`) },
       { key: "seconds", label: "took", num: true, render: (x) => html`<${Num} value=${x.seconds} as=${seconds} title="From pause to resume" why="it failed" />` },
       { key: "at", label: "at", num: true, render: (x) => html`<span class="nowrap"><${Time} at=${x.at} now=${s.now} /></span>` },
-    ]} /></${Section}>`;
+    ]} />
+    ${known.length > few && html`<button type="button" class="quiet" aria-expanded=${all} onClick=${() => showAll(!all)}>${all ? "show fewer" : `show the last ${int(known.length)}`}</button>`}
+  </${Section}>`;
 }

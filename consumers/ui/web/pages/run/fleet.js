@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib/preact.js";
 import { Section, Table, Badge, Bar, Num, int, percent, ago } from "../../lib/ui.js";
 
-const few = 12;
+const few = 8;
 
 /** Producers with their heartbeats, those heard of last first. */
 export function Producers({ s }) {
@@ -21,7 +21,7 @@ const columns = [
   { key: "live", label: "playing", num: true, title: "Episodes it plays, of its slots", render: (p) => html`<${Num} value=${p.live} as=${int} title="Episodes in play" why="not heard lately" /><span class="unit"> / <${Num} value=${p.slots} as=${int} title="Slots" /></span>` },
   { key: "published", label: "published", num: true, title: "Trajectories since it started", render: (p) => html`<${Num} value=${p.published} as=${int} />` },
   { key: "failed", label: "failed", num: true, title: "Episodes that an engine or environment failed", render: (p) => html`<${Num} value=${p.failed} as=${int} />` },
-  { key: "time", label: "its episodes' time", title: "In calls of an engine and of the environment, last minute", render: (p) => html`<${EpisodeTime} p=${p} />` },
+  { key: "time", wide: true, label: "its episodes' time", title: "In calls of an engine and of the environment, last minute", render: (p) => html`<${EpisodeTime} p=${p} />` },
   { key: "heard", label: "heard", num: true, render: (p) => html`<span class=${p.heard > 10 ? "late num nowrap" : "num nowrap"}>${ago(p.heard)}</span>` },
 ];
 
@@ -39,7 +39,7 @@ export function Roles({ s }) {
     <${Table} caption="Roles of the run" hideCaption rows=${roles} rowKey=${(r) => `${r.role}/${r.instance}`} empty="No role is heard." columns=${[
       { key: "role", label: "role", head: true, render: (r) => html`<bdi>${r.role}</bdi>` },
       { key: "instance", label: "instance", render: (r) => html`<bdi>${r.instance}</bdi>` },
-      { key: "text", label: "says", render: (r) => html`<bdi>${r.text || "–"}</bdi>` },
+      { key: "text", wide: true, label: "says", render: (r) => html`<bdi>${r.text || "–"}</bdi>` },
       { key: "heard", label: "heard", num: true, render: (r) => html`<span class=${r.heard > 10 ? "late num nowrap" : "num nowrap"}>${ago(r.heard)}</span>` },
     ]} /></${Section}>`;
 }

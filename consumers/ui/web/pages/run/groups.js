@@ -17,17 +17,16 @@ export function Outcomes({ run, s }) {
   const g = s.groups ?? {}, t = s.trajectories ?? {};
   const groups = Object.entries({ open: g.open ?? 0, ...g.outcomes }).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   const closed = Object.values(g.outcomes ?? {}).reduce((a, b) => a + b, 0);
-  return html`<div class="third"><${Section} title="What became of it" aside=${`${int(g.issued)} groups opened`}>
-    <h3>Groups by verdict</h3>
+  return html`<div class="quarter"><${Section} title="Groups by verdict" aside=${`${int(g.issued)} opened`}>
     <${Counts} caption="Groups by verdict" total=${closed + (g.open ?? 0)} rows=${groups.map(([o, n]) => ({ name: words(o), n, colour: verdicts[o]?.[0] ?? "--c6", title: verdicts[o]?.[1], link: to("r", run, "groups", { outcome: o }) }))} />
-    <h3>Trajectories</h3>
+    <p class="facts"><span>retried slots <${Num} value=${g.retries} as=${int} title="Slots handed out again because their trajectory came to nothing" /></span></p></${Section}></div>
+  <div class="quarter"><${Section} title="Trajectories by fate" aside=${`${int(t.produced)} produced`}>
     <${Counts} caption="Trajectories by fate" total=${t.produced} rows=${[
       { name: "trained on", n: t.trained, colour: "--c2", title: "Members of batches", link: to("r", run, "groups", { outcome: "kept" }) },
       { name: "open", n: t.open, colour: "--c6", title: "Arrived, not decided yet", link: to("r", run, "groups", { outcome: "open" }) },
       ...Object.entries(t.dropped ?? {}).sort((a, b) => b[1] - a[1]).map(([why, n]) => ({ name: words(why), n, colour: verdicts[why]?.[0] ?? "--c8", title: `Not trained on: ${words(why)}`, link: reasonLink(run, why) })),
     ]} />
-    <p class="facts"><span>retried slots <${Num} value=${g.retries} as=${int} title="Slots handed out again because their trajectory came to nothing" /></span>
-      <span>evaluation, not used <${Num} value=${t.evaluation_unused} as=${int} title="Trajectories of evaluations that no score needed" /></span></p>
+    <p class="facts"><span>evaluation, not used <${Num} value=${t.evaluation_unused} as=${int} title="Trajectories of evaluations that no score needed" /></span></p>
   </${Section}></div>`;
 }
 
@@ -53,7 +52,7 @@ export function Staleness({ s }) {
   const bins = versions.map((v, i) => ({ label: i === versions.length - 1 && i > 0 ? `${v}+` : String(v), value: trajectories[i] ?? 0, mark: max > 0 && v > max, title: `${int(trajectories[i])} trajectories, ${v} steps behind` }));
   const all = trajectories.reduce((a, b) => a + b, 0);
   const mean = all ? versions.reduce((sum, v, i) => sum + v * trajectories[i], 0) / all : null;
-  return html`<div class="third"><${Section} title="Staleness" aside=${max > 0 ? `at most ${max} steps` : "no bound set"} note="Trajectories of the last 50 batches, by how many steps their oldest token was behind.">
+  return html`<div class="quarter"><${Section} title="Staleness" aside=${max > 0 ? `at most ${max} steps` : "no bound set"} note="Trajectories of the last 50 batches, by how many steps their oldest token was behind.">
     <${Histogram} title="Trajectories by staleness in steps" bins=${trim(bins)} as=${int} colour="--c4" empty="No batch was cut yet." />
     ${mean !== null && html`<p class="facts"><span>mean <${Num} value=${mean} as=${(v) => v.toFixed(2)} unit="steps" /></span></p>`}</${Section}></div>`;
 }
@@ -72,7 +71,7 @@ export function Ages({ s }) {
     return { label: to_ === undefined ? `>${tick(from)}` : tick(to_), value, title: `${int(value)} groups, ${to_ === undefined ? `more than ${seconds(from)}` : `${seconds(from)} to ${seconds(to_)}`}` };
   });
   const lo = Math.max(0, bins.findIndex((b) => b.value > 0)), hi = bins.findLastIndex((b) => b.value > 0);
-  return html`<div class="third"><${Section} title="Group ages" aside=${s.groups?.oldest_seconds ? `oldest open: ${seconds(s.groups.oldest_seconds)}` : null} note="Groups that closed in the last ten minutes, by the time from opened to closed; each class up to the time below it.">
+  return html`<div class="quarter"><${Section} title="Group ages" aside=${s.groups?.oldest_seconds ? `oldest open: ${seconds(s.groups.oldest_seconds)}` : null} note="Groups that closed in the last ten minutes, by the time from opened to closed; each class up to the time below it.">
     <${Histogram} title="Groups by time from opened to closed" bins=${bins.slice(lo, hi + 1)} as=${int} colour="--c1" empty="No group has closed lately." /></${Section}></div>`;
 }
 

@@ -1,6 +1,6 @@
 // What one wants to know in five seconds: how far, how good, what limits it, whether it stands.
 import { html } from "../../lib/preact.js";
-import { Stat, Bar, Badge, Num, int, fixed, figures, short, bytes, seconds, percent, words } from "../../lib/ui.js";
+import { Stat, Bar, Badge, Num, Ticks, int, fixed, figures, short, bytes, seconds, percent, words } from "../../lib/ui.js";
 
 /** The panel at the top of a run's page. */
 export function Top({ live }) {
@@ -45,23 +45,20 @@ function busy(engines = []) {
   return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
 }
 
-const End = ({ s }) => (s.end ? html`<p class="say end"><${Badge}>ended</${Badge}> ${s.end_text || s.end}</p>` : null);
+const End = ({ s }) => (s.end ? html`<p class="say end"><${Badge}>ended</${Badge}> <${Ticks} text=${s.end_text || s.end} /></p>` : null);
 
-const Stall = ({ stall, now }) => (stall ? html`<p class="say stall" role="alert"><${Badge} kind="bad" title=${stall.code}>stands</${Badge}> ${stall.text}
+const Stall = ({ stall, now }) => (stall ? html`<p class="say stall"><${Badge} kind="bad" title=${stall.code}>stands</${Badge}> <span role="alert"><${Ticks} text=${stall.text} /></span>
   <small class="muted"> ${words(stall.stage)}${stall.since ? `, for ${seconds(now - stall.since)}` : ""}</small></p>` : null);
 
 // The first sentence is what limits the run now; the others follow more quietly.
 function Advice({ advice, now }) {
   if (advice.length === 0) return null;
   return html`<ul class="advice" aria-label="What limits the run">${advice.map((a, i) => html`<li key=${a.code} class=${i === 0 ? "first" : ""}>
-    <p><${Badge} kind=${i === 0 ? "accent" : "plain"} title=${a.code}>${i === 0 ? "limits it now" : "also"}</${Badge}> ${a.text}</p>
-    ${a.knob && html`<p class="knob"><span class="muted">turn: </span>${ticks(a.knob)}</p>`}
+    <p><${Badge} kind=${i === 0 ? "accent" : "plain"} title=${a.code}>${i === 0 ? "limits it now" : "also"}</${Badge}> <${Ticks} text=${a.text} /></p>
+    ${a.knob && html`<p class="knob"><span class="muted">turn: </span><${Ticks} text=${a.knob} /></p>`}
     <ul class="evidence">${(a.evidence ?? []).map((e) => html`<li key=${e.name}>${e.name} <b class="num">${evidence(e)}</b></li>`)}
       ${a.since ? html`<li class="muted">for ${seconds(Math.max(0, now - a.since))}</li>` : null}</ul></li>`)}</ul>`;
 }
-
-// ticks sets what stands between back quotes as code.
-const ticks = (text) => text.split("`").map((t, i) => (i % 2 ? html`<code>${t}</code>` : t));
 
 function evidence({ value, unit }) {
   if (["fraction", "ratio", "of 1", "part"].includes(unit)) return percent(value);
