@@ -1,6 +1,10 @@
 package recipe
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Trainer configures the reference GRPO trainer. It travels to the Python
 // process as it is, under these names.
@@ -50,6 +54,8 @@ type Trainer struct {
 	WaitWeights WaitWeights `yaml:"wait_weights" json:"wait_weights"`
 	// WarmStart teaches the format by supervised learning before step 1.
 	WarmStart WarmStart `yaml:"warm_start" json:"warm_start"`
+	// Profile takes a JAX profile of some steps.
+	Profile Profile `yaml:"profile" json:"profile,omitzero"`
 }
 
 // ImportanceSampling is truncated importance sampling between the sampler's
@@ -77,6 +83,16 @@ type WarmStart struct {
 	Batch int `yaml:"batch" json:"batch"`
 	// LR is its learning rate.
 	LR float64 `yaml:"lr" json:"lr"`
+}
+
+// Profile says which steps the JAX profiler records: beside the checkpoints, in
+// profiles/, where `headrace trace` finds what its window has.
+type Profile struct {
+	// Steps as 40 or 40..42, at most 100; empty means none. HEADRACE_PROFILE_STEPS
+	// goes before it.
+	Steps string `yaml:"steps" json:"steps,omitempty"`
+	// Keep is how many profiles stay on disk; 0 means 3.
+	Keep int `yaml:"keep" json:"keep,omitempty"`
 }
 
 // DefaultTrainer is what fields left out of a recipe are.
@@ -110,7 +126,21 @@ func (t *Trainer) validate() error {
 	if len(t.Betas) != 2 || !within(t.Betas[0], 0, 1) || !within(t.Betas[1], 0, 1) {
 		return fieldErrorf("trainer.betas", "%v; want two numbers in [0, 1)", t.Betas)
 	}
+	if s := t.Profile.Steps; s != "" && !profiled(s) {
+		return fieldErrorf("trainer.profile.steps", "%q; want a step, or steps as in 40..42, 100 at most", s)
+	}
 	return t.validateRanges()
+}
+
+// profiled reports whether a text names steps to profile.
+func profiled(steps string) bool {
+	a, b, ranged := strings.Cut(steps, "..")
+	if !ranged {
+		b = a
+	}
+	first, err := strconv.Atoi(a)
+	last, err2 := strconv.Atoi(b)
+	return err == nil && err2 == nil && first >= 1 && last >= first && last < first+100
 }
 
 func (t *Trainer) validateRanges() error {
@@ -128,6 +158,7 @@ func (t *Trainer) validateRanges() error {
 		{"trainer.dual_clip", t.DualClip != 0 && t.DualClip <= 1, "0 or above 1"},
 		{"trainer.kl_beta", t.KLBeta < 0, "at least 0"},
 		{"trainer.entropy", t.Entropy < 0, "at least 0"},
+		{"trainer.profile.keep", t.Profile.Keep < 0, "at least 0"},
 		{"trainer.importance_sampling.cap", t.ImportanceSampling.Cap < 1, "at least 1"},
 		{"trainer.micro_batch", t.MicroBatch < 1, "at least 1"},
 		{"trainer.checkpoint_every", t.CheckpointEvery < 1, "at least 1"},

@@ -38,6 +38,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return tuple(_convert(get_args(hint)[0], v, where) for v in value)
     elif isinstance(hint, types.UnionType):
         return _convert(get_args(hint)[0], value, where)
+    elif hint is str:
+        if isinstance(value, str):
+            return value
     elif _is_number(value) and (hint is float or value == int(value)):
         return hint(value)
     raise ValueError(f"{where} is {value!r}, which is not what it takes")
@@ -75,6 +78,15 @@ class WarmStart(_Section):
     steps: int = 0
     batch: int = 32
     lr: float = 3e-3
+
+
+@dataclass(frozen=True)
+class Profile(_Section):
+    """Steps of which a JAX profile is taken, as "40" or "40..42"; empty: none."""
+
+    steps: str = ""
+    keep: int = 3
+    """Profiles that stay on disk."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,7 @@ class TrainerConfig(_Section):
     """Steps between published weights."""
     wait_weights: WaitWeights = field(default_factory=WaitWeights)
     warm_start: WarmStart = field(default_factory=WarmStart)
+    profile: Profile = field(default_factory=Profile)
 
     def __post_init__(self) -> None:
         if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
@@ -129,6 +142,8 @@ class TrainerConfig(_Section):
                 raise ValueError(f"trainer.{name} must not be negative")
         if any(b < 1 for b in self.buckets):
             raise ValueError("trainer.buckets must be positive lengths")
+        if self.profile.keep < 1:
+            raise ValueError("trainer.profile.keep must be positive")
         if self.importance_sampling.cap <= 0 or self.warm_start.batch < 1:
             raise ValueError("trainer: importance_sampling.cap, warm_start.batch must be positive")
         self.policy_loss()

@@ -29,6 +29,7 @@ from headrace.model import ARCHITECTURE, ModelConfig, Params, init
 from headrace.stalls import Stalled
 from headrace.trainer.config import TrainerConfig
 from headrace.trainer.learner import Knobs, Learner, State, adamw, metrics_of
+from headrace.trainer.profile import Profiler
 from headrace.trainer.rows import from_batch, micro_batches
 
 _log = logging.getLogger("headrace.trainer")
@@ -122,6 +123,10 @@ class Trainer:
         self.knobs = Knobs(
             float(weigh), c.entropy, c.kl_beta, float(weigh), c.importance_sampling.cap
         )
+        p = c.profile
+        self.profiler = Profiler(
+            self._checkpoint_dir / "profiles", feed.config.run, p.steps, p.keep
+        )
         self.state: State
         self.reference: Params | None = None
         self.step, self.ledger_seq = 0, 0
@@ -138,7 +143,13 @@ class Trainer:
             batch = next(self.feed, None)
             if batch is None:
                 break
+            if self.profiler.begins(batch.step):
+                with self.feed.span("profile", step=batch.step):
+                    self.profiler.start(batch.step)
             self._train(batch)
+            if self.profiler.ends(batch.step):
+                self._end_profile()
+        self._end_profile()
         if self.published < self.step:
             self._publish()
         if self.saved_step < self.step:
@@ -208,7 +219,7 @@ class Trainer:
         with self.feed.span("prepare", step=batch.step):
             rows = from_batch(batch.layout, batch.arrays)
             batch.release()
-        with self.feed.span("train step", step=batch.step):
+        with self.feed.span("train step", step=batch.step), self.profiler.step(batch.step):
             micros = micro_batches(rows, self.cfg.micro_batch, self.buckets, self.cfg.aggregation)
             self.state, raw = self.learner.step(self.state, micros, self.knobs, self.reference)
             metrics = metrics_of(raw)
@@ -224,6 +235,15 @@ class Trainer:
             self._publish()
         if self.step % self.cfg.checkpoint_every == 0:
             self._save()
+
+    def _end_profile(self) -> None:
+        """End the profile that is being taken, if one is, and say where it is."""
+        if not self.profiler.active:
+            return
+        with self.feed.span("profile", step=self.step):
+            folder = self.profiler.stop()
+        if folder is not None:
+            self.feed.notice("log", f"JAX profile in {folder}")
 
     # --- what leaves the process -------------------------------------------------------------
 
