@@ -41,7 +41,7 @@ func Find(ctx context.Context, c *bus.Conn, run subjects.Run, id string) (*Body,
 
 // Fetch reads the trajectory at an address.
 func Fetch(ctx context.Context, c *bus.Conn, run subjects.Run, at subjects.Address) (out *Body, err error) {
-	err = FetchAll(ctx, c, run, []subjects.Address{at}, func(_ int, b *Body, err error) error {
+	err = FetchAll(ctx, c, run, bus.FetchConfig{}, []subjects.Address{at}, func(_ int, b *Body, err error) error {
 		out = b
 		return err
 	})
@@ -50,7 +50,8 @@ func Fetch(ctx context.Context, c *bus.Conn, run subjects.Run, at subjects.Addre
 
 // FetchAll reads the trajectories at some addresses and hands each to fn with its
 // place in the list, or why it cannot be read: purged ([ErrMissing]) or malformed.
-func FetchAll(ctx context.Context, c *bus.Conn, run subjects.Run, list []subjects.Address, fn func(int, *Body, error) error) error {
+// One call of fn ends before the next.
+func FetchAll(ctx context.Context, c *bus.Conn, run subjects.Run, o bus.FetchConfig, list []subjects.Address, fn func(int, *Body, error) error) error {
 	at, had := map[uint64][]int{}, map[uint64]bool{}
 	var want []bus.SeqSize
 	for i, a := range list {
@@ -59,7 +60,7 @@ func FetchAll(ctx context.Context, c *bus.Conn, run subjects.Run, list []subject
 		}
 		at[a.Seq] = append(at[a.Seq], i)
 	}
-	err := bus.NewFetcher(c, run.StreamName(subjects.Rollouts), bus.FetchConfig{}).Fetch(ctx, want, func(seq uint64, hdr nats.Header, data []byte) error {
+	err := bus.NewFetcher(c, run.StreamName(subjects.Rollouts), o).Fetch(ctx, want, func(seq uint64, hdr nats.Header, data []byte) error {
 		had[seq] = true
 		b, err := bus.OpenBundle(seq, hdr, data)
 		for _, i := range at[seq] {

@@ -86,7 +86,7 @@ func TestFetchAll_SaysOfEachWhatBecameOfIt(t *testing.T) {
 	list := []subjects.Address{w.at["t0/0/0"], {Seq: 99}, {Seq: w.at["t1/0/0"].Seq, Index: 7}, w.at["t1/0/0"]}
 	var mu sync.Mutex
 	got := make([]string, len(list))
-	w.must(show.FetchAll(t.Context(), w.conn, testRun, list, func(i int, b *show.Body, err error) error {
+	w.must(show.FetchAll(t.Context(), w.conn, testRun, bus.FetchConfig{}, list, func(i int, b *show.Body, err error) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if got[i] = fmt.Sprint(err); err == nil {

@@ -60,7 +60,8 @@ type Index struct {
 	producers    names
 	rounds       map[int32]bool // evaluations that are done
 	signs        signatures
-	epoch        int // counts how often rows were forgotten
+	low, high    uint32 // bodies of the messages in [low, high) are read
+	epoch        int    // counts how often rows were forgotten
 
 	rollouts, ledger uint64 // the last sequences folded
 	target           uint64 // the last sequence of ROLLOUTS when it was last looked at

@@ -30,7 +30,10 @@ type Member struct {
 	MinVersion subjects.PolicyVersion
 	MaxVersion subjects.PolicyVersion
 	Producer   string // empty: purged before it was seen
-	// Used: the group closed with it, or was evaluated with it. Why says why not.
+	// Member: the group closed with it, while it is open could close with it, or was
+	// evaluated with it.
+	Member bool
+	// Used: it goes into a batch, or was evaluated. Why says why not.
 	Used bool
 	Why  string
 	// Advantage is set where a batch has it; NaN otherwise.
@@ -96,6 +99,7 @@ func (x *Index) memberOf(g *group, r *row) Member {
 	if r.is(hasWeight) && g.step > 0 {
 		m.Advantage = float64(r.advantage)
 	}
+	m.Member = g.counts(r)
 	m.Used = r.is(isMember) && subjects.Outcome(outcomes[g.outcome]).Trained() || g.eval && trained(r.status)
 	if !m.Used {
 		m.Why = x.why(g, r)

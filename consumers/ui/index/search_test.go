@@ -35,7 +35,7 @@ func newWorld(t *testing.T, trajectories int, cfg index.Config) *world {
 }
 
 func (w *world) fetch(ctx context.Context, list []subjects.Address, fn func(int, *show.Body, error) error) error {
-	return show.FetchAll(ctx, w.conn, run, list, fn)
+	return show.FetchAll(ctx, w.conn, run, bus.FetchConfig{}, list, fn)
 }
 
 // follow reads the streams to their end, and goes on until the test's end.

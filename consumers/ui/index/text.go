@@ -51,18 +51,17 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// reading is how far bodies are read: messages with sequences in [low, high) are.
+// reading is a goroutine that reads bodies.
 type reading struct {
 	*Index
-	low, high uint32
-	words     map[uint64]struct{}
+	words map[uint64]struct{} // scratch
 }
 
 // next are the trajectories to read next, their rows, and about how many bytes
 // that is.
 func (r *reading) next() (list []subjects.Address, rows []uint32, size int) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	all := r.messages
 	if len(all) == 0 {
 		return nil, nil, 0
