@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -109,6 +110,8 @@ type service struct {
 	leases    *bus.Leases
 	spans     *spans.Recorder
 	names     spanNames
+	acking    sync.WaitGroup
+	acks      chan int32 // places of acknowledgements that are free
 	held      held
 	counts    counts
 }
@@ -124,6 +127,10 @@ func Run(ctx context.Context, conn *bus.Conn, cfg Config) error {
 		return err
 	}
 	s := &service{cfg: cfg, conn: conn, spans: spans.New(Role, cfg.Player.Producer, 0)}
+	s.acks = make(chan int32, cfg.Slots)
+	for i := range int32(cfg.Slots) {
+		s.acks <- i
+	}
 	s.names = spanNames{s.spans.Name("publish"), s.spans.Name("acknowledge"), s.spans.Name("wait for task")}
 	if err := s.check(ctx); err != nil {
 		return err

@@ -49,6 +49,7 @@ func (s *service) play(ctx context.Context) error {
 		slots.Go(func() error { return s.slot(leasing, playing, int32(i)) })
 	}
 	err := slots.Wait()
+	s.acking.Wait()
 	close(done)
 	drain.Wait()
 	return err
@@ -87,7 +88,6 @@ func (s *service) slot(leasing, playing context.Context, lane int32) error {
 func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) bool {
 	s.counts.leased.Add(1)
 	s.held.add(lease)
-	defer s.held.remove(lease)
 	t := s.player.PlayOn(playing, lease.Task, lane)
 	if t.Status == subjects.Aborted {
 		s.giveBack(lease, 0)
@@ -105,14 +105,25 @@ func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) b
 		return false
 	}
 	s.counts.published.Add(1)
-	stored := s.spans.Now()
-	flow := subjects.FlowID(t.Group, t.Slot, t.Attempt)
-	s.spans.Record(s.names.publish, lane, done, stored, flow)
-	if err := lease.Ack(playing); err != nil { // played again, and absorbed as a duplicate
-		s.cfg.Log.Warn().Err(err).Str("trajectory", t.ID()).Msg("lease is not acknowledged")
-	}
-	s.spans.Record(s.names.ack, lane, stored, s.spans.Now(), flow)
+	s.spans.Record(s.names.publish, lane, done, s.spans.Now(), subjects.FlowID(t.Group, t.Slot, t.Attempt))
+	s.ack(playing, lease)
 	return t.Status != subjects.Failed
+}
+
+// ack acknowledges beside the slot, which plays on: the server syncs a removed
+// task as it syncs a message, one after the other, and a burst of them takes as
+// long as an episode. There are as many at once as slots; the lease is held until then.
+func (s *service) ack(playing context.Context, lease *bus.Lease) {
+	n := <-s.acks
+	s.acking.Go(func() {
+		defer func() { s.acks <- n }()
+		defer s.held.remove(lease)
+		begun := s.spans.Now()
+		if err := lease.Ack(playing); err != nil { // played again, and absorbed as a duplicate
+			s.cfg.Log.Warn().Err(err).Str("trajectory", lease.Task.ID()).Msg("lease is not acknowledged")
+		}
+		s.spans.Brief(s.names.ack, int32(s.cfg.Slots)+n, begun, s.spans.Now(), 0)
+	})
 }
 
 // publish makes the trajectory durable. One that no message can hold becomes a
@@ -131,6 +142,7 @@ func (s *service) publish(ctx context.Context, t *subjects.Trajectory) error {
 }
 
 func (s *service) giveBack(lease *bus.Lease, delay time.Duration) {
+	s.held.remove(lease)
 	s.counts.returned.Add(1)
 	if err := lease.Nak(delay); err != nil { // it comes back by itself, later
 		s.cfg.Log.Debug().Err(err).Str("task", lease.Task.ID()).Msg("lease is not handed back")
