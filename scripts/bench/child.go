@@ -103,6 +103,7 @@ type cast struct {
 	o        *options
 	ctx      context.Context
 	children []*child
+	watching []*child // of the children, those who only look
 }
 
 // role starts this command in a role, python a script beside it.

@@ -45,6 +45,8 @@ func figures() []figure {
 		figure{[]string{"redis_paced_p50", "redis_paced_p99"}, []string{"ms", "ms"}, paced(redisGroups, "everysec")},
 		figure{[]string{"grouper", "grouper_2048"}, []string{"trajectories/s", "trajectories/s"}, grouperFigure},
 		figure{[]string{"grouper_core", "grouper_bytes_per_open_group"}, []string{"trajectories/s", "bytes"}, coreFigure},
+		figure{[]string{"telemetry_overhead", "telemetry_overhead_cpu"}, []string{"%", "%"}, telemetryOverhead},
+		figure{[]string{"watchers_rate", "watchers_wait", "watchers_wait_without"}, []string{"ratio", "ms", "ms"}, watchersFigure},
 		figure{[]string{"handoff_27mb"}, []string{"ms"}, handoff},
 		figure{[]string{"engine_busy_of_ideal", "engine_cpu_per_step", "engine_rss"}, []string{"fraction", "us", "MB"}, engine},
 	)

@@ -36,7 +36,7 @@ func prefill(ctx context.Context, j job, p *parent) error {
 	}
 	pub := bus.NewPublisher(conn, bus.PublisherConfig{Run: benchRun, Producer: "p0", Log: logger()})
 	j.Producers, j.Index = 1, 0
-	if err := j.produceAll(ctx, pub, newSample(j.Length, "p0"), &admission{groups: j.Groups}); err != nil {
+	if err := j.produceAll(ctx, pub, newSample(j.Length, "p0"), &admission{groups: j.Groups}, nil); err != nil {
 		return err
 	}
 	if err := p.say(none{}); err != nil {

@@ -25,17 +25,21 @@ type job struct {
 	Groups         int     `json:"groups"`
 	GroupsPerBatch int     `json:"groups_per_batch"`
 	Producers      int     `json:"producers"`
-	Index          int     `json:"index"`    // of this producer
-	Live           int     `json:"live"`     // trajectories in flight in a producer
-	Ahead          int     `json:"ahead"`    // batches that producers may be ahead of the trainer
-	Pace           float64 `json:"pace"`     // groups a second; 0: as fast as it goes
-	Sync           string  `json:"sync"`     // of the server: "1s", "always"
-	Dir            string  `json:"dir"`      // of this run of a line
-	Feed           string  `json:"feed"`     // where the bridge listens
-	Port           int     `json:"port"`     // Redis's
-	Pipeline       int     `json:"pipeline"` // Redis: trajectories in a pipeline; 0: none
-	Versions       bool    `json:"versions"` // the array of token versions too
-	Settle         float64 `json:"settle"`   // seconds the trainer waits before it asks for a batch
+	Index          int     `json:"index"`     // of this producer
+	Live           int     `json:"live"`      // trajectories in flight in a producer
+	Ahead          int     `json:"ahead"`     // batches that producers may be ahead of the trainer
+	Pace           float64 `json:"pace"`      // groups a second; 0: as fast as it goes
+	Sync           string  `json:"sync"`      // of the server: "1s", "always"
+	Dir            string  `json:"dir"`       // of this run of a line
+	Feed           string  `json:"feed"`      // where the bridge listens
+	Port           int     `json:"port"`      // Redis's
+	Pipeline       int     `json:"pipeline"`  // Redis: trajectories in a pipeline; 0: none
+	Versions       bool    `json:"versions"`  // the array of token versions too
+	Settle         float64 `json:"settle"`    // seconds the trainer waits before it asks for a batch
+	Work           float64 `json:"work"`      // seconds the trainer trains on a batch
+	Watchers       int     `json:"watchers"`  // how many look at the run
+	Kind           string  `json:"kind"`      // of a watcher
+	Telemetry      string  `json:"telemetry"` // on: all there is; off: none; else as the roles come
 	Profile        string  `json:"profile"`
 }
 
@@ -45,7 +49,7 @@ func (j job) credentials() string { return filepath.Join(j.Dir, "credentials.jso
 
 // connect connects to the job's server over loopback TCP.
 func (j job) connect(ctx context.Context, name string) (*bus.Conn, error) {
-	conn, err := bus.Connect(ctx, bus.Options{CredentialsFile: j.credentials(), Name: name, Log: logger()})
+	conn, err := bus.Connect(ctx, bus.Options{CredentialsFile: j.credentials(), Name: name, Log: logger(), Mute: j.Telemetry == telemetryOff})
 	if err != nil {
 		return nil, fmt.Errorf("connect %s: %w", name, err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -26,6 +27,7 @@ type outcome struct {
 	lasts   []int64 // paced: when each batch's last trajectory was sent
 	bundles uint64
 	parts   string
+	seen    []watched
 }
 
 func (x outcome) rate() float64       { return x.job.tokens() / x.wall.Seconds() }
@@ -40,6 +42,9 @@ func (o *options) headrace(ctx context.Context, j job) (outcome, error) {
 			if err := ready(k.role(role, *j)); err != nil {
 				return nil, nil, err
 			}
+		}
+		if err := k.watch(*j); err != nil {
+			return nil, nil, err
 		}
 		trainer, err := k.python("trainer.py", *j)
 		if err := ready(trainer, err); err != nil {
@@ -117,7 +122,30 @@ func (o *options) line(ctx context.Context, j job, castFor func(*cast, *job) (*c
 	}
 	x.wall = time.Duration(x.taken.Times[len(x.taken.Times)-1] - began)
 	x.parts = k.breakdown()
-	return x, k.end()
+	x.seen, err = k.stopWatching()
+	return x, errors.Join(err, k.end())
+}
+
+// watch starts the watchers that a job has.
+func (k *cast) watch(j job) error {
+	for _, j.Kind = range watchers[:j.Watchers] {
+		if err := ready(k.role("watch", j)); err != nil {
+			return err
+		}
+		k.watching = append(k.watching, k.children[len(k.children)-1])
+	}
+	return nil
+}
+
+// stopWatching ends the watchers and asks what they saw.
+func (k *cast) stopWatching() (all []watched, err error) {
+	for _, c := range k.watching {
+		var w watched
+		_ = c.in.Close()
+		err = errors.Join(err, c.hear(&w))
+		all = append(all, w)
+	}
+	return all, err
 }
 
 // workDir is an empty folder whose path is short enough for a socket.

@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/metrics"
 	"github.com/headrace/headrace/subjects"
 	trainerbridge "github.com/headrace/headrace/trainer-bridge"
 	"github.com/headrace/headrace/trainer-bridge/layout"
@@ -53,6 +54,11 @@ func produce(ctx context.Context, j job, p *parent) error {
 	if err != nil {
 		return err
 	}
+	says, err := j.speaker(ctx, conn, metrics.RoleProducer, name)
+	if err != nil {
+		return err
+	}
+	defer says.stop()
 	if err := p.ready(none{}); err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func produce(ctx context.Context, j job, p *parent) error {
 	if j.Pace > 0 {
 		out.Batches, err = j.producePaced(ctx, pub, newSample(j.Length, name))
 	} else {
-		err = j.produceAll(ctx, pub, newSample(j.Length, name), admitted)
+		err = j.produceAll(ctx, pub, newSample(j.Length, name), admitted, says)
 	}
 	stop()
 	if err != nil {
@@ -76,21 +82,25 @@ func produce(ctx context.Context, j job, p *parent) error {
 }
 
 // produceAll plays Live episodes at once, each of which finishes at once.
-func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample, admitted *admission) error {
+func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample, admitted *admission, says *speaker) error {
 	episodes, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range j.Live {
+	for lane := range j.Live {
 		episodes.Go(func() error {
 			for {
+				began := says.now()
 				n := int(next.Add(1)) - 1
 				group := j.Index + n/groupSize*j.Producers
 				if group >= j.Groups {
 					return nil
 				}
 				admitted.wait(group)
-				if _, err := pub.Publish(ctx, s.trajectory(group, n%groupSize)); err != nil {
+				played := says.now()
+				t := s.trajectory(group, n%groupSize)
+				if _, err := pub.Publish(ctx, t); err != nil {
 					return err
 				}
+				says.episode(int32(lane), began, played, t) //nolint:gosec // small
 			}
 		})
 	}
@@ -147,12 +157,22 @@ func consume(ctx context.Context, j job, p *parent) error {
 	if err := bus.EnsureStreams(ctx, groupConn, benchRun, subjects.StreamOptions{}); err != nil {
 		return err
 	}
+	for _, x := range []struct {
+		conn           *bus.Conn
+		role, instance string
+	}{{groupConn, metrics.RoleGrouper, "bench"}, {bridgeConn, metrics.RoleBridge, "bench"}} {
+		says, err := j.page(ctx, x.conn, x.role, x.instance)
+		if err != nil {
+			return err
+		}
+		defer says()
+	}
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return j.group(ctx, groupConn, true) })
 	parts.Go(func() error {
 		rows := j.GroupsPerBatch * groupSize
 		return trainerbridge.Run(ctx, trainerbridge.Config{
-			Conn: bridgeConn, Run: benchRun, Listen: []string{j.Feed}, Vocab: vocab, Inspect: true, Log: logger(),
+			Conn: bridgeConn, Run: benchRun, Listen: []string{j.Feed}, Instance: "bench", Vocab: vocab, Inspect: true, Log: logger(),
 			Layout:       layout.Config{Buckets: []int{j.Length}, Rows: rows, MaxRows: rows, TokenVersions: j.Versions},
 			DrainTimeout: time.Second,
 			OnListen: func([]string) {

@@ -38,6 +38,7 @@ var roles = map[string]func(context.Context, job, *parent) error{
 	"limit-produce": limitProduce,
 	"limit-consume": limitConsume,
 	"core":          groupCore,
+	"watch":         watch,
 }
 
 func run(args []string) error {

@@ -22,11 +22,13 @@ def main() -> None:
     times, took, touched = [], [], []
     first = last = None
     with headrace.connect(job["feed"]) as feed:
+        if job["telemetry"] == "off":
+            feed.spans.room = 0
         print("{}", flush=True)
         sys.stdin.readline()
         for step in range(1, job["groups"] // job["groups_per_batch"] + 1):
-            if job["settle"]:
-                time.sleep(job["settle"])
+            if job["settle"] or job["work"]:
+                time.sleep(job["settle"] + job["work"])
             begun = time.perf_counter()
             batch = feed.next()
             ids, mask, logprobs = batch.tokens, batch.loss_mask, batch.logprobs
