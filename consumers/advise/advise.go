@@ -64,7 +64,9 @@ func Rules(v *board.View) []board.Advice {
 	}
 	slices.SortStableFunc(found, func(a, b *finding) int { return cmp.Compare(b.weight, a.weight) })
 	for _, x := range found {
-		out = append(out, x.Advice)
+		if !slices.ContainsFunc(out, func(a board.Advice) bool { return a.Code == x.Code }) {
+			out = append(out, x.Advice)
+		}
 	}
 	if len(out) == 0 {
 		out = append(out, unclear(f))

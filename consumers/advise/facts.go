@@ -15,17 +15,16 @@ type facts struct {
 	busy                                      float64 // of the engines' devices
 	queued                                    float64 // requests that wait in the engines, by those that run
 	generate, env                             float64 // of the episodes' time
-	idle                                      float64 // of the minute, in which next to nothing was being played
-	crowd                                     float64 // episodes in flight on average, by the most there were, while there were any
-	tail                                      float64 // how much longer than half of the groups the slowest twentieth took
+	idle                                      float64 // of the minute, in which nothing was being played
+	used                                      float64 // of what the engines could compute
+	tail                                      float64 // how many times as long as half of the groups the slowest twentieth took
 	zeroVariance, stale                       float64 // of the groups that closed lately
 	taken                                     float64 // of the producers' slots
 }
 
 const (
-	fewestSteps  = 3   // of a start, before anything is said
-	fewestGroups = 16  // that closed, before anything is said of outcomes
-	next         = .02 // of the most in flight: next to nothing
+	fewestSteps  = 3  // of a start, before anything is said
+	fewestGroups = 16 // that closed, before anything is said of outcomes
 )
 
 // look works the facts out; not ok: there are not enough.
@@ -39,8 +38,9 @@ func look(v *board.View) (f *facts, ok bool) {
 	part := func(n board.Number) float64 { return n.Or(0) / running }
 	f = &facts{v: v, wait: part(r.Wait), train: part(r.Train) + part(r.Prepare), compile: part(r.Compile), publish: part(r.Publish), checkpoint: part(r.Checkpoint),
 		busy: float64(v.Busy), generate: float64(v.GenerateFraction), env: float64(v.EnvFraction)}
-	f.flights(v.Minute.InFlight)
-	f.tail = tail(&s.Groups.Ages)
+	f.idle = idle(v.Minute.InFlight)
+	f.tail, f.taken = float64(v.Tail), float64(v.Taken)
+	f.used = f.busy * v.RowFill.Or(1)
 	f.zeroVariance, f.stale = math.NaN(), math.NaN()
 	if v.Closed >= fewestGroups {
 		f.zeroVariance, f.stale = float64(v.ClosedZeroVariance)/float64(v.Closed), float64(v.ClosedStale)/float64(v.Closed)
@@ -49,30 +49,21 @@ func look(v *board.View) (f *facts, ok bool) {
 	return f, true
 }
 
-// flights sums up how many episodes were in flight in the last minute.
-func (f *facts) flights(column board.Column) {
-	most, n := 0.0, 0.0
-	for _, x := range column {
+// idle is the part of the minute in which nothing was in flight.
+func idle(inFlight board.Column) float64 {
+	none, n := 0.0, 0.0
+	for _, x := range inFlight {
 		if !math.IsNaN(x) {
-			most, n = max(most, x), n+1
+			n++
+		}
+		if x < 1 {
+			none++
 		}
 	}
-	f.idle, f.crowd = math.NaN(), math.NaN()
-	if most == 0 {
-		return
-	}
-	idle, sum := 0.0, 0.0
-	for _, x := range column {
-		if x <= next*most {
-			idle++
-		} else if !math.IsNaN(x) {
-			sum += x
-		}
-	}
-	f.idle, f.crowd = idle/n, sum/(n-idle)/most
+	return none / n
 }
 
-// engines sums up what waits in the engines and how many slots are taken.
+// engines sums up what waits in the engines.
 func (f *facts) engines() {
 	running, waiting := 0.0, 0.0
 	for i := range f.v.State.Engines {
@@ -80,40 +71,4 @@ func (f *facts) engines() {
 		running, waiting = running+e.Running.Or(0), waiting+e.Waiting.Or(0)
 	}
 	f.queued = waiting / running
-	live, slots := 0.0, 0.0
-	for i := range f.v.State.Producers {
-		if p := &f.v.State.Producers[i]; p.Heard.Or(0) < 10 {
-			live, slots = live+p.Live.Or(0), slots+p.Slots.Or(0)
-		}
-	}
-	f.taken = live / slots
-}
-
-// tail is the age that 95 of 100 groups stay below, by that of half of them:
-// read off a histogram, and so rough.
-func tail(h *board.Histogram) float64 {
-	all := int64(0)
-	for _, n := range h.Counts {
-		all += n
-	}
-	if all < fewestGroups {
-		return math.NaN()
-	}
-	return quantile(h, .95*float64(all)) / quantile(h, .5*float64(all))
-}
-
-// quantile is where the n-th value lies, as if the values of a bin lay evenly in it.
-func quantile(h *board.Histogram, n float64) float64 {
-	below, low := 0.0, 0.0
-	for i, count := range h.Counts {
-		high := 2 * h.Edges[len(h.Edges)-1]
-		if i < len(h.Edges) {
-			high = h.Edges[i]
-		}
-		if c := float64(count); c > 0 && below+c >= n {
-			return low + (high-low)*(n-below)/c
-		}
-		below, low = below+float64(count), high
-	}
-	return low
 }

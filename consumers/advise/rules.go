@@ -16,7 +16,7 @@ const (
 	compiles    = .10 // of its time: the trainer compiles
 	writes      = .25 // of its time: the trainer writes weights and checkpoints
 	idles       = .20 // of the time: nobody plays
-	straggling  = .55 // episodes in flight by the most: a few are waited for
+	straggling  = .50 // of what the engines could compute: used; more, and it is not a few that are waited for
 	tailed      = 3.0 // times as long as half of the groups: the slowest twentieth
 	wasted      = .30 // of the groups: dropped for equal rewards
 	wastedMost  = .50 // of the groups: that is what limits
@@ -51,7 +51,7 @@ func engineBound(f *facts) *finding {
 	}
 	knob := "more engines (engine.count under `headrace up`, another `headrace engine` elsewhere) or faster ones; shorter answers (sampling.max_new_tokens)"
 	switch {
-	case f.busy >= full:
+	case f.busy >= full && !(float64(f.v.RowFill) < thin):
 		return newFinding(EngineBound, f.wait*f.busy, fmt.Sprintf("The engines limit the run: they compute %.0f%% of the time, and the trainer waits %.0f%% of its own.", 100*f.busy, 100*f.wait),
 			knob, percent("engines busy", f.busy), percent("trainer waits", f.wait), percent("episodes wait for an engine", f.generate))
 	case math.IsNaN(f.busy) && f.generate >= full && (f.idle < idles || math.IsNaN(f.idle)):
@@ -62,7 +62,7 @@ func engineBound(f *facts) *finding {
 }
 
 func environmentBound(f *facts) *finding {
-	if f.wait < waits || !(f.env >= mostly) || f.busy >= full {
+	if f.wait < waits || !(f.env >= mostly) || f.busy >= full && float64(f.v.RowFill) >= thin {
 		return nil
 	}
 	return newFinding(EnvironmentBound, f.wait*f.env, fmt.Sprintf("The environment limits the run: episodes spend %.0f%% of their time in it, and the trainer waits %.0f%% of its own.", 100*f.env, 100*f.wait),
@@ -155,12 +155,16 @@ func zeroVariance(f *facts) *finding {
 }
 
 func longTail(f *facts) *finding {
-	if f.wait < waits || !(f.crowd < straggling) || !(f.tail >= tailed) {
+	used := f.used
+	if math.IsNaN(used) {
+		used = 0 // as far as is known
+	}
+	if f.wait < waits || !(f.tail >= tailed) || used >= straggling || f.taken >= .9 {
 		return nil
 	}
-	return newFinding(LongTail, f.wait*(1-f.crowd)+reason, fmt.Sprintf("A few slow episodes hold batches up: the slowest groups take %.1f times as long as half of them, and the trainer waits %.0f%% of its time.", f.tail, 100*f.wait),
+	return newFinding(LongTail, f.wait*(1-used)+reason, fmt.Sprintf("A few slow episodes hold batches up: the slowest groups take %.1f times as long as half of them, and the trainer waits %.0f%% of its time.", f.tail, 100*f.wait),
 		"play a few more slots than needed and take the first (grouper.oversample), bound the slow ones (environment.max_turns, sampling.max_new_tokens, grouper.slot_timeout), or grouper.max_staleness higher",
-		figure("slowest 5% of groups by half of them", f.tail, "times"), percent("episodes in flight by the most", f.crowd), percent("trainer waits", f.wait))
+		figure("slowest 5% of groups by half of them", f.tail, "times"), percent("what engines could compute, used", f.used), percent("slots taken", f.taken), percent("trainer waits", f.wait))
 }
 
 func prefixCache(f *facts) *finding {
@@ -180,14 +184,14 @@ func prefixCache(f *facts) *finding {
 
 // smallBatches: the engines compute for fewer episodes at once than they could.
 func smallBatches(f *facts) *finding {
-	if f.wait < waits || f.env >= mostly || f.idle >= idles {
+	if f.wait < waits || f.env >= mostly || f.idle >= idles || longTail(f) != nil {
 		return nil
 	}
 	fill := float64(f.v.RowFill)
 	switch {
 	case f.busy >= busyEnough && fill < thin:
 		return f.small(f.wait*f.busy+reason, fmt.Sprintf("The engines' batches are small: %.0f%% of their rows are in use, and the trainer waits %.0f%% of its time.", 100*fill, 100*f.wait))
-	case f.busy < full && f.crowd >= straggling && f.taken >= .9:
+	case f.busy < full && f.taken >= .9:
 		return f.small(f.wait*(1-f.busy), fmt.Sprintf("Too few episodes are played at once: every slot is taken, the engines compute %.0f%% of the time, and the trainer waits %.0f%% of its own.", 100*f.busy, 100*f.wait))
 	}
 	return nil
@@ -195,7 +199,7 @@ func smallBatches(f *facts) *finding {
 
 func (f *facts) small(weight float64, text string) *finding {
 	knob := "more episodes at once: producer.episodes, or more producers (`headrace produce`)"
-	if f.taken < .9 {
+	if !(f.taken >= .9) {
 		knob = "more tasks at once: grouper.groups_per_batch, grouper.max_staleness or grouper.max_open_groups higher"
 	}
 	return newFinding(SmallBatches, weight, text, knob, percent("rows of the engines' batches in use", float64(f.v.RowFill)), percent("engines busy", f.busy),

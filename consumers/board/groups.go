@@ -2,6 +2,7 @@ package board
 
 import (
 	"math"
+	"slices"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -187,6 +188,28 @@ func (g *groups) lately(n int) (sum closed) {
 	}
 	sum.add(g.closed)
 	return sum
+}
+
+const tailSeconds = 120
+
+// tail is the age that 95 of 100 groups stay below, by that of half of them: of
+// those that closed in the two minutes before the newest, and opened after since.
+func (g *groups) tail(since float64) float64 {
+	newest := math.Inf(-1)
+	for _, a := range g.ages {
+		newest = max(newest, a.closed)
+	}
+	var ages []float64
+	for _, a := range g.ages {
+		if a.closed >= newest-tailSeconds && a.closed-a.seconds >= since {
+			ages = append(ages, a.seconds)
+		}
+	}
+	if len(ages) < 16 {
+		return math.NaN()
+	}
+	slices.Sort(ages)
+	return ages[len(ages)*95/100] / ages[len(ages)/2]
 }
 
 // keptNow is what waits for a batch.

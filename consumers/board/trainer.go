@@ -57,6 +57,7 @@ type trainer struct {
 	incarnation         int
 	begun               bool
 	lastAt              float64 // of the last commit
+	firstAt             float64 // of the first commit of this start
 
 	byCommits       moments // wait, train, compile and the first waits as start
 	bySpans         moments
@@ -87,7 +88,7 @@ func (t *trainer) commit(e *subjects.CommitEvent, r *row) {
 	t.byCommits[doCompile] += compile
 	waiting := doWait
 	if first {
-		waiting = doStart
+		waiting, t.firstAt = doStart, at
 	} else {
 		t.wait, t.wall = t.wait+wait, t.wall+wall
 	}

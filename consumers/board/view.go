@@ -16,6 +16,11 @@ type View struct {
 	CacheHit, RowFill Number
 	// Busy is the mean of the engines' busy parts of the last minute.
 	Busy Number
+	// Tail is how many times as long as half of the groups the slowest twentieth
+	// took, of those that the trainer's start did not hold up.
+	Tail Number
+	// Taken is the part of the producers' slots with an episode in them, in the last minute.
+	Taken Number
 	// GenerateFraction and EnvFraction are the parts of the time of all episodes
 	// of the last minute.
 	GenerateFraction, EnvFraction Number
@@ -39,6 +44,8 @@ func (b *Board) view(s *State, asOf float64) *View {
 	v.RowFill = Number(fraction(b.engines.grown(enRows, asOf) / b.engines.grown(enCapacity, asOf)))
 	all := b.producers.grown(prEpisodes, asOf)
 	generate, env := b.producers.grown(prGenerate, asOf), b.producers.grown(prEnv, asOf)
+	v.Tail = Number(b.groups.tail(b.trainer.firstAt))
+	v.Taken = Number(fraction(all / longSpan / b.producers.sum(asOf, func(x *producer) float64 { return x.slots })))
 	all = max(all, generate+env)
 	v.GenerateFraction, v.EnvFraction = Number(fraction(generate/all)), Number(fraction(env/all))
 	return v
