@@ -28,7 +28,7 @@ function open(run) {
     run, state: signal(null), steps: signal(noSteps()), series: signal({ at: [] }), span: signal(spans.short),
     connection: signal({ status: "connecting", text: "connecting", error: null, retryAt: 0 }),
   };
-  let source = null, timer = 0, attempt = 0, n = null, closed = false, hidden = 0, asking = null, slow = 0;
+  let source = null, timer = 0, attempt = 0, n = null, closed = false, hidden = 0, asking = null, meanwhile = null, slow = 0, slower = 0;
 
   const tell = (status, text, error = null, retryAt = 0) => { s.connection.value = { status, text, error, retryAt }; };
   const hang = () => { source?.close(); source = null; clearTimeout(timer); };
@@ -45,8 +45,8 @@ function open(run) {
       if (first) refill();
       first = false;
     });
-    on("steps", (e) => { s.steps.value = mergeSteps(s.steps.value, unwrap(e)); });
-    on("point", (e) => point(JSON.parse(e.data)));
+    on("steps", (e) => take(steps, unwrap(e)));
+    on("point", (e) => take(point, JSON.parse(e.data)));
     on("bye", () => lost("The server stopped."));
     on("error", () => lost("The connection broke."));
   }
@@ -76,27 +76,45 @@ function open(run) {
     }
   }
 
+  // take applies an event, and again on top of an answer that was on its way meanwhile and may be older.
+  function take(apply, value) {
+    meanwhile?.push(() => apply(value));
+    apply(value);
+  }
+
+  function steps(columns) { s.steps.value = mergeSteps(s.steps.value, columns); }
+
   function point(row) {
-    const gap = n !== null && row.n !== n + 1;
-    n = row.n;
+    const gap = n !== null && row.n > n + 1;
+    n = Math.max(n ?? 0, row.n);
     if (gap) refill();
-    else if (s.span.value === spans.short) s.series.value = addPoint(s.series.value, row, spans.short);
+    else if (s.span.value === spans.short && !(row.at <= s.series.value.at.at(-1))) s.series.value = addPoint(s.series.value, row, spans.short);
   }
 
   // refill asks for the series (and, after a break, the steps) again.
   async function refill() {
     asking?.abort();
+    clearTimeout(slower);
     asking = new AbortController();
-    const { signal: abort } = asking;
+    const { signal: abort } = asking, late = (meanwhile = []);
     const last = s.steps.value.step.at(-1) ?? 0, newest = s.state.value?.step?.cut ?? 0;
     const from = Math.max(last - overlap, newest - maxSteps, 0);
     try {
-      const [series, steps] = await Promise.all([
+      const [series, known] = await Promise.all([
         get(api("runs", run, "series", { span: s.span.value }), { signal: abort }),
         get(api("runs", run, "steps", { from }), { signal: abort }),
       ]);
-      batch(() => { s.series.value = lists(series.columns); s.steps.value = mergeSteps(s.steps.value, steps.columns); });
-    } catch { /* the connection's own error tells more; the next one asks again */ }
+      if (abort.aborted) return;
+      meanwhile = null;
+      batch(() => {
+        s.series.value = lists(series.columns);
+        s.steps.value = mergeSteps(s.steps.value, known.columns);
+        late.forEach((again) => again());
+      });
+    } catch {
+      if (meanwhile === late) meanwhile = null;
+      if (!abort.aborted && source) slower = setTimeout(refill, 5000); // without a source, the next connection asks
+    }
   }
 
   // A hidden tab hangs up after a minute (a browser has six connections to a server) and catches up when seen.
@@ -120,7 +138,7 @@ function open(run) {
     closed = true;
     hang();
     asking?.abort();
-    clearTimeout(hidden);
+    [hidden, slower].forEach(clearTimeout);
     clearInterval(slow);
     document.removeEventListener("visibilitychange", seen);
     removeEventListener("online", seen);

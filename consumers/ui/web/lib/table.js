@@ -1,4 +1,4 @@
-// A real table with a caption; under 600 px each row becomes a card whose cells carry their column's name.
+// A real table with a caption; on a narrow screen each row becomes a card whose cells carry their column's name.
 import { html } from "./preact.js";
 
 /**
