@@ -22,6 +22,7 @@ export default function Group() {
     <p class="verdict">${g.verdict?.text ?? "No verdict yet."}</p>
     <${Facts} group=${g} run=${run} />
     <${Task} task=${g.task} />
+    ${g.left_out && html`<p class="muted">${g.left_out}</p>`}
     <${Members} key=${name} run=${run} title=${g.outcome === "open" ? "Trajectories so far" : "Trajectories"} members=${g.members ?? []} unused=${Array.isArray(g.unused) ? g.unused : []} />
   <//>`;
 }

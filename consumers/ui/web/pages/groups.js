@@ -1,5 +1,5 @@
 /** The groups of a run: what was played, what became of it, and why. */
-import { html, useEffect, useRef } from "../lib/preact.js";
+import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, setQuery, to, useRoute } from "../lib/router.js";
 import { Empty, ErrorBox, Loading, Page, Table, Time, figures, int, none, short } from "../lib/ui.js";
@@ -14,8 +14,10 @@ export default function Groups() {
   const { parts, query } = useRoute();
   const run = parts[1];
   const about = useGet(api("runs", run));
-  const live = about.data?.live && !query.q && !query.cursor;
-  const list = useGet(api("runs", run, "groups", { ...query, limit: query.limit ?? LIMIT }), { every: live ? 5 : 0 });
+  const [every, setEvery] = useState(0); // seconds until it asks again: soon while the run is being read
+  const list = useGet(api("runs", run, "groups", { ...query, limit: query.limit ?? LIMIT }), { every });
+  const next = reading(list.data, query) ? 1 : about.data?.live && !query.cursor ? 5 : 0;
+  if (next !== every) setEvery(next);
   const rows = useRef(null);
   useKeys(rows);
   const { data } = list;
@@ -25,9 +27,15 @@ export default function Groups() {
     ${!data && list.loading && html`<${Loading}>Reading the groups…<//>`}
     ${data && (data.groups.length ? html`<div class="group-list" ref=${rows} aria-busy=${list.loading}>
         <${Table} caption=${`Groups of ${run}`} hideCaption columns=${columns(run, query)} rows=${data.groups} rowKey=${(g) => g.group} /></div>`
-      : html`<${Nothing} query=${query} indexed=${data.indexed} />`)}
+      : html`<${Nothing} query=${query} more=${reading(data, query)} />`)}
     <${Pager} next=${data?.next} query=${query} />
   <//>`;
+}
+
+/** Whether the answer is not yet all that there is. */
+function reading(data, query) {
+  const { trajectories, of, text, text_of: textOf } = data?.indexed ?? {};
+  return trajectories < of || Boolean(query.q && text < textOf);
 }
 
 function Found({ data, query }) {
@@ -65,11 +73,10 @@ function hit(text, q) {
   return text.split(new RegExp(`(${words.join("|")})`, "giu")).map((part, i) => (i % 2 ? html`<mark>${part}</mark>` : part));
 }
 
-function Nothing({ query, indexed }) {
+function Nothing({ query, more }) {
   const filtered = Object.keys(names).some((k) => query[k]);
-  const reading = indexed && (indexed.trajectories < indexed.of || (query.q && indexed.text < indexed.text_of));
-  return html`<${Empty} title=${reading ? "Nothing found so far" : filtered ? "No group matches" : "No group yet"}>
-    ${reading ? "The run is still being read; ask again in a moment." : filtered
+  return html`<${Empty} title=${more ? "Nothing found so far" : filtered ? "No group matches" : "No group yet"}>
+    ${more ? "The run is still being read; what is found appears here." : filtered
       ? html`<button type="button" onClick=${() => change(Object.fromEntries(Object.keys(names).map((k) => [k, ""])))}>Clear the filters</button>`
       : "The grouper opens groups once a trainer is there."}<//>`;
 }

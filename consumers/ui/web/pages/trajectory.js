@@ -45,7 +45,7 @@ export default function Trajectory() {
 function fate(t) {
   const reason = t.reason ? html` It ended so: <bdi>${t.reason}</bdi>.` : "";
   if (t.kind === "eval") return html`Played to measure the policy after step ${t.round}; nothing trains on it.${reason}`;
-  return html`${t.used ? (t.step ? `Used in the batch of step ${t.step}.` : "A member of its group.") : t.why || "Not used."}${reason}`;
+  return html`${t.masked ? `In the batch of step ${t.step} for its reward alone: its tokens are masked.` : t.used ? (t.step ? `Used in the batch of step ${t.step}.` : "A member of its group.") : t.why || "Not used."}${reason}`;
 }
 
 function Head({ t }) {

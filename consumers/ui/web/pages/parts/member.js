@@ -31,7 +31,8 @@ export function Member({ run, member: m, chosen, picked, onPick, full }) {
       ["engine", m.engine && html`<bdi>${m.engine}</bdi>`, "none answered"],
     ]} />
     <div class="final"><h4>Final answer</h4>${said ? html`<div class="text" dir="auto">${said.length > 400 ? said.slice(0, 400) + "…" : said}</div>` : html`<p class="muted">– (it said nothing)</p>`}</div>
-    <${Fold} summary=${`Conversation, ${int(m.messages?.length ?? 0)} messages`} open=${(m.messages?.length ?? 0) <= MANY}>
+    ${m.error && html`<p class="why">Only what the index knows is here: ${m.error}.</p>`}
+    <${Fold} summary=${`Conversation, ${int(m.messages?.length)} messages`} open=${(m.messages?.length ?? 0) <= MANY}>
       ${() => html`<${Conversation} messages=${m.messages} label=${`Conversation of ${m.id}`} />`}<//>
   </article>`;
 }
