@@ -53,7 +53,7 @@ const (
 
 // telemetryOverhead is by how much the whole line is slower, and how much more CPU
 // it takes, with all that the roles say of themselves than with none of it: spans,
-// gauges, pages for Prometheus that are asked every second; in percent.
+// gauges, pages for Prometheus; in percent.
 func telemetryOverhead(ctx context.Context, o *options) ([]value, error) {
 	on := o.job(512, o.groups(512, 1), "1s")
 	off := on

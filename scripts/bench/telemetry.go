@@ -17,6 +17,7 @@ const (
 	telemetryOn  = "on"
 	telemetryOff = "off"
 	sayEvery     = time.Second
+	scrapeEvery  = 5 * time.Second
 )
 
 // speaker says of a producer of the benchmark what a real one says of itself: its
@@ -88,8 +89,8 @@ func gauges(ctx context.Context, conn *bus.Conn, role, instance string) {
 	}
 }
 
-// page serves a role's numbers and has somebody ask for them every second, which
-// is fifteen times as often as Prometheus asks.
+// page serves a role's numbers and has somebody ask for them, after a second and
+// then as often as the Prometheus of the compose file does.
 func (j job) page(ctx context.Context, conn *bus.Conn, role, instance string) (stop func(), err error) {
 	if j.Telemetry != telemetryOn {
 		return func() {}, nil
@@ -122,6 +123,7 @@ func scrape(ctx context.Context, url string) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(scrapeEvery)
 			if r, err := http.Get(url); err == nil { //nolint:gosec,noctx // our own
 				_, _ = io.Copy(io.Discard, r.Body)
 				_ = r.Body.Close()
