@@ -98,6 +98,7 @@ const veil = () => ({ stroke: "transparent", width: 0, points: { show: false } }
 // reach is what the y axis spans: the data with a little air, and what the caller fixed.
 function reach(lo, hi, min, max) {
   if (lo === null || hi === null) return [min ?? 0, max ?? 1];
+  if (lo === 0 && hi === 0) return [min ?? -1, max ?? 1];
   const air = (hi - lo || Math.abs(hi) || 1) * 0.06;
   return [min ?? lo - air, max ?? hi + air];
 }

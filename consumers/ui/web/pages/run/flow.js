@@ -1,7 +1,7 @@
 // The run as a channel: how much stands between the stages, drawn as wide as it is. A channel that swells before a station
 // and is thin behind it shows where the run is held up.
 import { html } from "../../lib/preact.js";
-import { Section, Num, int, bytes, seconds, percent, figures } from "../../lib/ui.js";
+import { Section, Num, int, bytes, seconds, percent, figures, plural } from "../../lib/ui.js";
 
 const high = 64, low = 3; // px
 
@@ -21,7 +21,7 @@ export function Flow({ s }) {
         <strong>${p.show ?? html`<${Num} value=${p.n} as=${int} title=${p.title} why=${p.why ?? "nobody says"} />`}</strong>
         <small class="muted">${p.sub ?? html`<${Num} value=${p.bytes} as=${bytes} title="Bytes of these trajectories" why=${p.noBytes ?? "not known"} />`}</small>
         <span class="level" aria-hidden="true"><i style=${`width:${((100 * heights[i]) / (high + low)).toFixed(1)}%`}></i></span></li>`)}</ol>
-      <p class="back"><span aria-hidden="true">◂</span> weights: version <b class="num">${versionText(s.trainer?.version)}</b> published${versions.length ? html`, engines at <b class="num">${span(versions)}</b>` : ", no engine is heard"}</p>
+      <p class="back"><span aria-hidden="true">◂</span> weights: version <b class="num">${versionText(s.trainer?.version)}</b> published${versions.length ? html`, engines at <b class="num">${span(versions)}</b>` : ", no engine serves any yet"}</p>
     </div></${Section}>`;
 }
 
@@ -33,7 +33,7 @@ function between(s) {
   const playing = producers.length ? producers.reduce((sum, p) => sum + (p.heard < 10 ? p.live ?? 0 : 0), 0) : null;
   return [
     one("tasks", "tasks", "Tasks handed out and not played to the end: what is being played is among them", { sub: "handed out" }),
-    { key: "playing", label: "playing", title: "Episodes that producers play at this moment", n: playing, why: "no producer is heard", sub: `${int(s.producers_total ?? producers.length)} producers` },
+    { key: "playing", label: "playing", title: "Episodes that producers play at this moment", n: playing, why: "no producer is heard", sub: plural(s.producers_total ?? producers.length, "producer") },
     one("publisher", "to publish", "Played, not yet on the bus"),
     one("rollouts", "open groups", "Arrived, in groups that are not full yet"),
     one("kept", "kept groups", "In whole groups that wait for a batch"),
@@ -45,7 +45,7 @@ function trainer(s) {
   const t = s.trainer ?? {};
   return { key: "trainer", label: "trainer", n: null, title: t.connected ? "Trainers at the bridge, and what the newest step took" : "No trainer is connected to the bridge",
     show: t.step_seconds ? html`<span class="num">${seconds(t.step_seconds)}</span><span class="unit"> a step</span>` : html`<span class="num none">–</span>`,
-    sub: t.connected ? `waits ${percent(t.wait_fraction ?? t.recent?.wait)}` : s.end ? "gone" : "not connected" };
+    sub: t.connected ? (t.step_seconds ? `waits ${percent(t.wait_fraction ?? t.recent?.wait)}` : "connected") : s.end ? "gone" : "not connected" };
 }
 
 // river is the outline of the channel through the stations, symmetric about its middle.

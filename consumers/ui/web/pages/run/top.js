@@ -15,16 +15,16 @@ export function Top({ live }) {
       <${Stat} label="trajectories" value=${s.rates?.trajectories_per_second} as=${figures} unit="/s" title="Trajectories that arrived per second, over the last ten seconds" why="the grouper is not heard"
         sub=${`${int(s.trajectories?.produced)} so far`} />
       <${Stat} label="tokens sampled" value=${s.rates?.tokens_per_second} as=${short} unit="/s" title="Tokens the engines sampled per second, over the last ten seconds" why="no engine reports its tokens"
-        sub=${`trained on ${short(s.rates?.trained_tokens_per_second)} /s`} />
-      <${Stat} label="bodies" value=${s.rates?.bytes_per_second} as=${bytes} unit="/s" title="Bytes of trajectories that crossed the bus per second" why="the grouper is not heard" />
+        sub=${known(s.rates?.trained_tokens_per_second) ? `trained on ${short(s.rates.trained_tokens_per_second)} /s` : "none trained on yet"} />
+      <${Stat} label="on the bus" value=${s.rates?.bytes_per_second} as=${bytes} unit="/s" title="Bytes of trajectories that crossed the bus per second" why="the grouper is not heard" />
     </dl>
-    <${End} s=${s} /><${Stall} stall=${s.stall} now=${s.now} /><${Advice} advice=${s.advice ?? []} now=${s.now} />
+    <${Warming} s=${s} /><${End} s=${s} /><${Stall} stall=${s.stall} now=${s.now} knob=${stalled(s)?.knob} /><${Advice} advice=${(s.advice ?? []).filter((a) => a !== stalled(s))} now=${s.now} />
   </section>`;
 }
 
 function Step({ s }) {
   const { committed = 0, cut = 0, max = 0 } = s.step ?? {};
-  return html`<${Stat} label="step" sub=${`batch ${int(cut)} is cut`}>
+  return html`<${Stat} label="step" sub=${cut > 0 ? `batch ${int(cut)} is cut` : "no batch yet"}>
     <span class="num" title="Steps the trainer has applied">${int(committed)}<span class="unit"> ${max ? `of ${int(max)}` : "no limit set"}</span></span>
     ${max > 0 && html`<${Bar} small legend=${false} label="Steps applied" total=${max} as=${int} parts=${[{ label: "applied", value: Math.min(committed, max), colour: "--accent" }]} />`}</${Stat}>`;
 }
@@ -40,27 +40,44 @@ function RewardNow({ s, steps }) {
     ${std !== undefined && html`<span class="unit" title="Standard deviation of the rewards in the newest batch"> ± ${fixed(std, 2)}</span>`}</${Stat}>`;
 }
 
+const known = (v) => v !== null && v !== undefined;
+
 function busy(engines = []) {
-  const known = engines.map((e) => e.busy).filter((v) => v !== null && v !== undefined);
-  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
+  const all = engines.map((e) => e.busy).filter(known);
+  return all.length ? all.reduce((a, b) => a + b, 0) / all.length : null;
+}
+
+// Warming says what the run is at before its first step: in words of the roles themselves.
+function Warming({ s }) {
+  if (s.step?.committed > 0 || s.end) return null;
+  const said = (s.roles ?? []).filter((r) => r.text);
+  if (said.length === 0) return null;
+  return html`<ul class="warming" aria-label="What the roles are at">${said.map((r) => html`<li key=${r.role + r.instance}><span class="muted">${r.role}</span> <bdi>${r.text}</bdi></li>`)}</ul>`;
 }
 
 const End = ({ s }) => (s.end ? html`<p class="say end"><${Badge}>ended</${Badge}> <${Ticks} text=${s.end_text || s.end} /></p>` : null);
 
-const Stall = ({ stall, now }) => (stall ? html`<p class="say stall"><${Badge} kind="bad" title=${stall.code}>stands</${Badge}> <span role="alert"><${Ticks} text=${stall.text} /></span>
-  <small class="muted"> ${words(stall.stage)}${stall.since ? `, for ${seconds(now - stall.since)}` : ""}</small></p>` : null);
+// stalled is the adviser's word for what the watchdog has said already: only its knob is news.
+const stalled = (s) => (s.stall ? (s.advice ?? []).find((a) => a.code === "stall") : undefined);
+
+const Stall = ({ stall, now, knob }) => (stall ? html`<p class="say stall"><${Badge} kind="bad" title=${stall.code}>stands</${Badge}> <span role="alert"><${Ticks} text=${stall.text} /></span>
+  <small class="muted"> ${words(stall.stage)}${stall.since ? `, for ${seconds(Math.max(0, now - stall.since))}` : ""}</small>${knob ? html`<span class="knob"><span class="muted">turn: </span><${Ticks} text=${knob} /></span>` : null}</p>` : null);
+
+// What the adviser says when nothing needs turning, and the word before it.
+const calm = { not_enough_data: "too early", balanced: "balanced" };
 
 // The first sentence is what limits the run now; the others follow more quietly.
 function Advice({ advice, now }) {
   if (advice.length === 0) return null;
   return html`<ul class="advice" aria-label="What limits the run">${advice.map((a, i) => html`<li key=${a.code} class=${i === 0 ? "first" : ""}>
-    <p><${Badge} kind=${i === 0 ? "accent" : "plain"} title=${a.code}>${i === 0 ? "limits it now" : "also"}</${Badge}> <${Ticks} text=${a.text} /></p>
-    ${a.knob && html`<p class="knob"><span class="muted">turn: </span><${Ticks} text=${a.knob} /></p>`}
+    <p><${Badge} kind=${i === 0 && !calm[a.code] ? "accent" : "plain"} title=${words(a.code)}>${calm[a.code] ?? (i === 0 ? "limits it now" : "also")}</${Badge}> <${Ticks} text=${a.text} /></p>
+    ${a.knob && a.knob !== "wait" && html`<p class="knob"><span class="muted">turn: </span><${Ticks} text=${a.knob} /></p>`}
     <ul class="evidence">${(a.evidence ?? []).map((e) => html`<li key=${e.name}>${e.name} <b class="num">${evidence(e)}</b></li>`)}
       ${a.since ? html`<li class="muted">for ${seconds(Math.max(0, now - a.since))}</li>` : null}</ul></li>`)}</ul>`;
 }
 
 function evidence({ value, unit }) {
+  if (unit === "%") return `${figures(value)} %`;
   if (["fraction", "ratio", "of 1", "part"].includes(unit)) return percent(value);
   if (["s", "seconds"].includes(unit)) return seconds(value);
   if (["B", "bytes"].includes(unit)) return bytes(value);

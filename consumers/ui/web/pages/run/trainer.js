@@ -22,7 +22,7 @@ export function TrainerTime({ s }) {
   return html`<div class="third"><${Section} title="Where the trainer's seconds go" aside=${t.connected ? `${int(t.connected)} connected` : "none connected"}>
     <h3>Last minute</h3><${Bar} label="The trainer's last minute" parts=${parts(t.recent)} legend=${false} total=${1} />
     <h3>Since the start <span class="unit">${total ? seconds(total) : ""}</span></h3><${Bar} label="The trainer's time since the run's start" parts=${since} legend=${false} total=${1} />
-    <table class="plain"><caption class="sr">The trainer's time by what it did</caption>
+    <table class="plain times"><caption class="sr">The trainer's time by what it did</caption>
       <thead><tr><th scope="col">the trainer</th><th scope="col" class="right">last minute</th><th scope="col" class="right">since start</th><th scope="col" class="right">time</th></tr></thead>
       <tbody>${does.map(([key, label, colour, title]) => html`<tr key=${key} title=${title}><th scope="row"><i class="dot" style=${`background:var(${colour})`}></i>${label}</th>
         <td class="right"><${Num} value=${t.recent?.[key]} as=${percent} why="no trainer has said" /></td>
