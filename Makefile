@@ -8,7 +8,7 @@ BIN := bin/headrace
 export HEADRACE_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export HEADRACE_JAX_CACHE ?= $(CURDIR)/.cache/jax
 
-.PHONY: chaos chaos-short help setup build venv dev-venv demo test test-go test-python test-whole compose-test lint bench docs clean cross fuzz
+.PHONY: test-browser chaos chaos-short help setup build venv dev-venv demo test test-go test-python test-whole compose-test lint bench docs clean cross fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ test-python: dev-venv ## the Python package
 
 test-whole: dev-venv build ## start everything, kill it, resume it, compare every batch
 	go test -count=1 -timeout 8m -tags whole ./internal/wholetest/ ./internal/flowtest/
+
+test-browser: ## walk every page of the UI in a Chromium (HEADRACE_CHROMIUM, or the one on PATH)
+	go test -count=1 -timeout 5m -tags browser ./internal/uitest/
 
 PROFILE ?= single
 compose-test: build ## the containers: learn, scale, kill, stop, resume (PROFILE=cluster: three NATS servers)

@@ -1,0 +1,33 @@
+//go:build browser
+
+package uitest
+
+import "testing"
+
+// TestPages_FirstPaint reports how soon a page shows something, cold and again.
+// The bound is loose: a shared machine may be slow; the figures are in the log.
+func TestPages_FirstPaint(t *testing.T) {
+	browser := open(t)
+	base, run := pages(t)
+	tab, end, err := NewTab(browser, base, Laptop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	for _, path := range []string{"/", "/r/" + run, "/r/" + run, "/r/" + run + "/groups", "/r/" + run + "/letters"} {
+		if err := tab.Open(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := tab.See("a heading", `document.querySelector("h1") && performance.getEntriesByName("first-contentful-paint").length`); err != nil {
+			t.Fatal(err)
+		}
+		paint, err := Ask[float64](tab, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%-20s first paint after %4.0f ms", path, paint)
+		if paint > 5000 {
+			t.Errorf("%s is first painted after %.0f ms", path, paint)
+		}
+	}
+}

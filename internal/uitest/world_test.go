@@ -1,0 +1,96 @@
+//go:build browser
+
+package uitest
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/headrace/headrace/consumers/board"
+	"github.com/headrace/headrace/consumers/ui"
+	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/internal/synth"
+	"github.com/headrace/headrace/subjects"
+)
+
+// seen is the run that is walked through: made up, but with everything that runs
+// have, on a real server.
+const seen = subjects.Run("seen")
+
+// open starts a browser for the test.
+func open(t *testing.T) context.Context {
+	t.Helper()
+	browser, end, err := Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	return browser
+}
+
+// pages serves the pages of a made-up run and gives their address and its name.
+func pages(t *testing.T) (base, run string) {
+	t.Helper()
+	conn := natstest.Connect(t, natstest.InProcess(t))
+	report, err := synth.Write(t.Context(), conn, synth.Options{Run: seen, Trajectories: 3000, Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Letters == 0 || len(report.Outcomes) < 3 || len(report.Statuses) < 4 {
+		t.Fatalf("the made-up run is poor: %+v", report)
+	}
+	s := ui.New(ui.Options{Runs: one{conn}, Pieces: pieces, Version: map[string]string{"version": "test"}, Log: zerolog.Nop()})
+	server := httptest.NewServer(s)
+	t.Cleanup(func() {
+		s.Close()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL, string(seen)
+}
+
+// one is a bus with one run.
+type one struct{ conn *bus.Conn }
+
+func (o one) List(context.Context) ([]ui.Listed, error) {
+	steps := int64(12)
+	return []ui.Listed{{Run: seen, Recipe: "synthetic", Created: board.Number(1.8e9), State: "live", Step: &steps, Reward: 0.5, Where: "nats://127.0.0.1:4222"}}, nil
+}
+
+func (o one) Open(context.Context, subjects.Run) (*ui.Opened, error) {
+	return &ui.Opened{Conn: o.conn, Close: func() {}}, nil
+}
+
+func (one) Live(subjects.Run) bool    { return true }
+func (one) Flags(subjects.Run) string { return "" }
+
+// pieces is a vocabulary with everything that makes text hard to draw.
+func pieces(*subjects.RunRecord, string) func(int32) string {
+	words := []string{"The", " answer", " größe", "\n", " שלום", " عالم", "🙂", "<|im_end|>", "\t", "", " \u202eevil", "<b>", " x", "&amp;", "\x00"}
+	return func(id int32) string { return words[int(id)%len(words)] }
+}
+
+// picture keeps what a page looked like where HEADRACE_UITEST_PICTURES says.
+func picture(t *testing.T, tab *Tab, name string) {
+	t.Helper()
+	dir := os.Getenv("HEADRACE_UITEST_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := tab.Picture()
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	path := filepath.Join(dir, strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()+"-"+name)+".png")
+	if err := os.WriteFile(path, png, 0o600); err != nil {
+		t.Log(err)
+	}
+}
