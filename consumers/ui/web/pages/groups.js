@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, setQuery, to, useRoute } from "../lib/router.js";
-import { Empty, ErrorBox, Loading, Page, Table, Time, figures, int, none, short } from "../lib/ui.js";
+import { Empty, ErrorBox, Loading, Page, Table, Time, figures, int, none, plural, short } from "../lib/ui.js";
 import { Filters, change, names } from "./parts/filters.js";
 import { Outcome, span } from "./parts/names.js";
 import { RewardStrip } from "./parts/strip.js";
@@ -32,6 +32,11 @@ export default function Groups() {
   <//>`;
 }
 
+/** How many there are; a search that stopped at a full page knows only that there are more. */
+function count({ total, groups, next }) {
+  return total === null || total === undefined ? `${next ? "more than " : ""}${plural(groups.length, "group")}` : plural(total, "group");
+}
+
 /** Whether the answer is not yet all that there is. */
 function reading(data, query) {
   const { trajectories, of, text, text_of: textOf } = data?.indexed ?? {};
@@ -41,7 +46,7 @@ function reading(data, query) {
 function Found({ data, query }) {
   if (!data) return none;
   const { trajectories, of, text, text_of: textOf } = data.indexed ?? {};
-  const notes = [data.total === null || data.total === undefined ? "total not known" : `${int(data.total)} ${data.total === 1 ? "group" : "groups"}`];
+  const notes = [count(data)];
   if (trajectories < of) notes.push(`still reading the run: ${int(trajectories)} of ${int(of)} trajectories so far`);
   if (query.q && text < textOf) notes.push(`text searched in ${int(text)} of ${int(textOf)} trajectories so far`);
   notes.push(`${figures(data.took_ms)} ms`);
@@ -61,9 +66,15 @@ function columns(run, query) {
     { key: "tokens", label: "tokens", num: true, render: (g) => short(g.tokens) },
     { key: "versions", label: "versions", num: true, title: "policies that sampled it", render: (g) => span(g.min_version, g.max_version) },
     { key: "staleness", label: "stale", num: true, title: "steps between its oldest policy and the one trained", render: (g) => (g.staleness === null || g.staleness === undefined ? html`<span title="known once it is in a batch">${none}</span>` : g.staleness) },
-    { key: "opened", label: "opened", num: true, render: (g) => html`<${Time} at=${g.opened} now=${Date.now() / 1000} />` },
+    { key: "opened", label: "opened", num: true, render: (g) => html`<${Opened} at=${g.opened} />` },
   ];
   return list;
+}
+
+/** How long ago, or when it was more than a day. */
+function Opened({ at }) {
+  const now = Date.now() / 1000;
+  return html`<${Time} at=${at} now=${now - at < 86400 ? now : undefined} />`;
 }
 
 /** The snippet with the words that were searched for marked. */

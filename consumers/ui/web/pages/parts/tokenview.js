@@ -74,7 +74,7 @@ function Detail({ c, i }) {
   const facts = [
     ["position", i], ["id", c.ids[i]],
     ["text", c.pieces ? html`<bdi>${JSON.stringify(visible(c.pieces[i], c.ids[i]).replace(/⏎\n/g, "\n").replace(/⇥\t/g, "\t"))}</bdi>` : "– (no vocabulary)"],
-    ["logprob", sampled ? (Number.isNaN(lp) ? "– (not a number)" : `${lp.toFixed(4)} (p ${Math.exp(lp).toPrecision(3)})`) : "– (not sampled)"],
+    ["logprob", sampled ? (Number.isNaN(lp) ? "– (not a number)" : `${(lp || 0).toFixed(4).replace(/^-(0\.0+)$/, "$1")} (p ${Math.exp(lp).toPrecision(3)})`) : "– (not sampled)"],
     ["version", sampled ? c.version[i] : "– (not sampled)"],
     ["loss", c.loss[i] ? "counts" : "does not count"],
   ];

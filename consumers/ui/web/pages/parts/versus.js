@@ -57,8 +57,8 @@ function Part({ index, a, b, names }) {
 
 function Around({ ids, pieces, at }) {
   const word = (i) => visible(pieces?.[i], ids[i]);
-  const slice = (from, to) => ids.slice(from, to).map((_, k) => word(from + k)).join("");
+  const slice = (from, to) => ids.slice(from, to).map((_, k) => html`<bdi>${word(from + k)}</bdi>`);
   const from = Math.max(0, at - 12);
   if (at >= ids.length) return html`${from > 0 ? "…" : ""}${slice(from, at)}<span class="muted">‹end›</span>`;
-  return html`${from > 0 ? "…" : ""}${slice(from, at)}<mark title=${`id ${ids[at]}`}>${word(at)}</mark>${slice(at + 1, at + 12)}${at + 12 < ids.length ? "…" : ""}`;
+  return html`${from > 0 ? "…" : ""}${slice(from, at)}<mark title=${`id ${ids[at]}`}><bdi>${word(at)}</bdi></mark>${slice(at + 1, at + 12)}${at + 12 < ids.length ? "…" : ""}`;
 }
