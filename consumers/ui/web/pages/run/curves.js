@@ -12,7 +12,7 @@ export function Reward({ live }) {
   const failed = evals.reduce((sum, e) => sum + (e.failed ?? 0), 0);
   return html`<div class="two-thirds"><${Section} title="Reward" aside=${steps.step.length >= maxSteps ? `the last ${maxSteps} steps` : null}
     note=${failed ? `${plural(failed, "evaluation episode")} failed and count in no mean.` : null}>
-    <${Chart} title="mean reward of each batch, ± its standard deviation; held-out tasks as points" x=${c.x} xKind="step" height=${230} as=${(v) => fixed(v, 2)} empty="The first batch draws the first point."
+    <${Chart} title="mean reward of each batch, ± its standard deviation; held-out tasks as points" x=${c.x} xKind="step" height=${260} as=${(v) => fixed(v, 2)} empty="The first batch draws the first point."
       series=${[{ label: "training", values: c.mean, colour: "--c1", band: c.band }, { label: "held out, sampled", values: c.sampled, colour: "--c3", points: true }, { label: "held out, greedy", values: c.greedy, colour: "--c2", points: true }]} />
     </${Section}></div>`;
 }
@@ -64,17 +64,27 @@ const units = (name) => (name.endsWith("seconds") ? seconds : name === "tokens" 
 /** All that a step reports, as small charts that share a cursor. */
 export function Metrics({ live }) {
   const steps = live.steps.value;
-  const names = Object.keys(steps.metrics).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
-  const some = (values) => values?.some((v) => v !== null);
-  const charts = useMemo(() => [
-    ...names.filter((n) => some(steps.metrics[n])).map((n) => ({ name: words(n), values: steps.metrics[n], as: units(n), colour: "--c4" })),
-    ...Object.keys(own).filter((n) => some(steps[n])).map((n) => ({ name: titles[n] ?? words(n), values: steps[n], as: own[n], colour: "--c6" })),
-  ], [steps]);
-  return html`<${Section} wide title="Each step" aside="what the trainer reports, and what its batch was">
-    ${charts.length === 0 ? html`<p class="hollow">The trainer has applied no step yet.</p>` : html`<div class="multiples">${charts.map((c) => html`
-      <${Chart} key=${c.name} small group="steps" title=${c.name} x=${steps.step} xKind="step" as=${c.as} series=${[{ label: c.name, values: c.values, colour: c.colour, width: 1.25 }]} />`)}</div>`}
+  const charts = useMemo(() => ({ trainer: reported(steps), batch: measured(steps) }), [steps]);
+  return html`<${Section} wide title="Each step">
+    <h3>What the trainer reports</h3><${Multiples} steps=${steps} charts=${charts.trainer} empty="It has applied no step yet." />
+    <h3>What its batch was</h3><${Multiples} steps=${steps} charts=${charts.batch} empty="No batch was cut yet." />
   </${Section}>`;
 }
 
-const titles = { tokens: "tokens of the batch", rows: "rows of the batch", groups: "groups of the batch", zero_variance: "groups dropped for equal rewards", staleness_mean: "mean staleness, steps", train_seconds: "time training", wait_seconds: "time waiting" };
+const Multiples = ({ steps, charts, empty }) => (charts.length === 0 ? html`<p class="hollow">${empty}</p>` : html`<div class="multiples">${charts.map((c) => html`
+  <${Chart} key=${c.name} small group="steps" title=${c.name} x=${steps.step} xKind="step" as=${c.as} series=${[{ label: c.name, values: c.values, colour: c.colour, width: 1.25 }]} />`)}</div>`);
+
+const some = (values) => values?.some((v) => v !== null);
+
+function reported(steps) {
+  const names = Object.keys(steps.metrics).filter((n) => !again.includes(n) && some(steps.metrics[n]));
+  names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  return names.map((n) => ({ name: words(n), values: steps.metrics[n], as: units(n), colour: "--c4" }));
+}
+
+const measured = (steps) => Object.keys(own).filter((n) => some(steps[n])).map((n) => ({ name: titles[n] ?? words(n), values: steps[n], as: own[n], colour: "--c6" }));
+
+// again are metrics that the batch's own columns have too.
+const again = ["rows", "staleness_mean", "reward_mean"];
+const titles = { tokens: "tokens", rows: "rows", groups: "groups", zero_variance: "groups dropped for equal rewards", staleness_mean: "mean staleness, steps", train_seconds: "time training", wait_seconds: "time waiting" };
 const rank = (name) => { const at = first.indexOf(name); return at < 0 ? first.length : at; };

@@ -45,7 +45,7 @@ function trainer(s) {
   const t = s.trainer ?? {};
   return { key: "trainer", label: "trainer", n: null, title: t.connected ? "Trainers at the bridge, and what the newest step took" : "No trainer is connected to the bridge",
     show: t.step_seconds ? html`<span class="num">${seconds(t.step_seconds)}</span><span class="unit"> a step</span>` : html`<span class="num none">–</span>`,
-    sub: t.connected ? (t.step_seconds ? `waits ${percent(t.wait_fraction ?? t.recent?.wait)}` : "connected") : s.end ? "gone" : "not connected" };
+    sub: t.connected ? (t.step_seconds ? `waits ${percent(t.recent?.wait ?? t.wait_fraction)}` : "connected") : s.end ? "gone" : "not connected" };
 }
 
 // river is the outline of the channel through the stations, symmetric about its middle.

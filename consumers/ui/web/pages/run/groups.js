@@ -75,4 +75,5 @@ export function Ages({ s }) {
     <${Histogram} title="Groups by time from opened to closed" bins=${bins.slice(lo, hi + 1)} as=${int} colour="--c1" empty="No group has closed lately." /></${Section}></div>`;
 }
 
-const tick = (v) => seconds(v).replace(/\.0+ /, " ").replace(/ m 00 s/, " m").replace(/ h 00 m/, " h").replace(/(\.\d)0 s/, "$1 s").replace(" ", "");
+// tick is a duration as short as an axis needs it: 0.5s, 30s, 5m.
+const tick = (v) => (v < 60 ? `${v}s` : v < 3600 ? `${Math.round(v / 6) / 10}m` : `${Math.round(v / 360) / 10}h`);
