@@ -24,6 +24,9 @@ type status struct {
 
 func (s status) Unwrap() error { return s.error }
 
+// ErrNoRun is wrapped by [Runs.Open] when there is no such run.
+var ErrNoRun = errors.New("not found")
+
 var errNoPage = status{http.StatusNotFound, errors.New("the API has no such page")}
 
 func notFound(format string, args ...any) error {
@@ -41,7 +44,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &with):
 		code = with.code
-	case errors.Is(err, bus.ErrNotFound), errors.Is(err, bus.ErrNoStream), errors.Is(err, show.ErrMissing):
+	case errors.Is(err, bus.ErrNotFound), errors.Is(err, bus.ErrNoStream), errors.Is(err, ErrNoRun), errors.Is(err, show.ErrMissing):
 		code = http.StatusNotFound
 	case r.Context().Err() != nil:
 		return // nobody waits for it

@@ -73,7 +73,7 @@ const (
 )
 
 func (s *Server) group(w http.ResponseWriter, r *http.Request) error {
-	v, release, err := s.hold(r.Context(), r)
+	v, release, err := s.listing(r)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *Server) group(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("group")
 	group, list, ok := v.index.Group(id)
 	if !ok && !closed(v.listed) {
-		await(r.Context(), v.listed, boardPatience)
+		await(r.Context(), v.listed, findPatience)
 		group, list, ok = v.index.Group(id)
 	}
 	if !ok {

@@ -25,7 +25,7 @@ func (s *Server) groups(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, release, err := s.hold(r.Context(), r)
+	v, release, err := s.listing(r)
 	if err != nil {
 		return err
 	}

@@ -60,10 +60,11 @@ func (s *Server) enrich(l *Listed) {
 
 const recentSteps = 10
 
-// patience is how long an answer waits for a picture that is still being made.
+// How long an answer waits for a picture that is still being made.
 const (
-	boardPatience = 20 * time.Second
+	boardPatience = 3 * time.Second // then it is sent as far as it is
 	listPatience  = 150 * time.Millisecond
+	findPatience  = 20 * time.Second // for one thing that is not there yet
 )
 
 func await(ctx context.Context, c <-chan struct{}, patience time.Duration) bool {
@@ -78,20 +79,22 @@ func await(ctx context.Context, c <-chan struct{}, patience time.Duration) bool 
 	return closed(c)
 }
 
-// pictured holds a run whose board has caught up.
+// pictured holds a run whose board has caught up, or got some way.
 func (s *Server) pictured(r *http.Request) (*view, func(), error) {
 	v, release, err := s.hold(r.Context(), r)
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		await(r.Context(), v.drawn, boardPatience)
 	}
-	if !await(r.Context(), v.drawn, boardPatience) {
-		release()
-		if err := r.Context().Err(); err != nil {
-			return nil, nil, err
-		}
-		return nil, nil, busy("the run's log is still being read: try again")
+	return v, release, err
+}
+
+// listing holds a run whose index is read, at least from now on.
+func (s *Server) listing(r *http.Request) (*view, func(), error) {
+	v, release, err := s.hold(r.Context(), r)
+	if err == nil {
+		v.ask()
 	}
-	return v, release, nil
+	return v, release, err
 }
 
 func (s *Server) state(w http.ResponseWriter, r *http.Request) error {

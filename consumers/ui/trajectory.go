@@ -65,7 +65,7 @@ func spend(t *subjects.Trajectory, i int) spent {
 const mostTokens = 1 << 20
 
 func (s *Server) trajectory(w http.ResponseWriter, r *http.Request) error {
-	v, release, err := s.hold(r.Context(), r)
+	v, release, err := s.listing(r)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Server) trajectory(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("group") + "/" + r.PathValue("slot") + "/" + r.PathValue("attempt")
 	m, ok := v.index.Trajectory(id)
 	if !ok {
-		await(r.Context(), v.listed, boardPatience)
+		await(r.Context(), v.listed, findPatience)
 		if m, ok = v.index.Trajectory(id); !ok {
 			return notFound("run %s has no trajectory %.100s", v.run, id)
 		}

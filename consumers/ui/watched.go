@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -45,7 +44,9 @@ type view struct {
 	listed chan struct{} // closed when the index has
 	ended  chan struct{} // closed when the feeds are over
 	stop   context.CancelFunc
+	asked  chan struct{} // closed when somebody asked for a list
 	wanted chan struct{} // closed when somebody searched
+	ask    func()
 	want   func()
 	marks  marks
 	shared shared
@@ -166,9 +167,10 @@ func (w *watched) shutNow() {
 func (w *watched) make(ctx context.Context) (*view, error) {
 	opened, err := w.s.o.Runs.Open(ctx, w.run)
 	if err != nil {
-		return nil, fmt.Errorf("open run %s: %w", w.run, err)
+		return nil, err
 	}
-	v := &view{Opened: opened, run: w.run, drawn: make(chan struct{}), listed: make(chan struct{}), ended: make(chan struct{}), wanted: make(chan struct{})}
+	v := &view{Opened: opened, run: w.run, drawn: make(chan struct{}), listed: make(chan struct{}), ended: make(chan struct{}), asked: make(chan struct{}), wanted: make(chan struct{})}
+	v.ask = sync.OnceFunc(func() { close(v.asked) })
 	v.want = sync.OnceFunc(func() { close(v.wanted) })
 	if err := v.prepare(ctx, w); err != nil {
 		opened.Close()
@@ -256,10 +258,19 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// feed reads the run into the pictures until ctx ends. The list comes first.
+// feed reads the run into the pictures until ctx ends: the board, then the index,
+// unless somebody wants that at once.
 func (v *view) feed(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.index.Follow(ctx, v.Conn, func() { close(v.listed) }) })
+	g.Go(func() error {
+		select {
+		case <-v.drawn:
+		case <-v.asked:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return v.index.Follow(ctx, v.Conn, func() { close(v.listed) })
+	})
 	if !closed(v.drawn) {
 		g.Go(func() error { return tap.Follow(ctx, v.Conn, v.run, v.board, func() { close(v.drawn) }) })
 	}

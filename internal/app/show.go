@@ -36,26 +36,33 @@ type RunInfo struct {
 // open connects to the bus that has the run: the one that was named, or the
 // server of the run's folder, live or started for the purpose.
 func (s Source) open(ctx context.Context, run subjects.Run) (*bus.Conn, func(), error) {
+	conn, done, _, err := s.openAs(ctx, run, "show")
+	return conn, done, err
+}
+
+// openAs also says whether the run was stopped: its store is then served here.
+func (s Source) openAs(ctx context.Context, run subjects.Run, command string) (_ *bus.Conn, done func(), stopped bool, err error) {
 	if err := run.Validate(); err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	options := s.Bus
-	options.Name, options.Log = "headrace show "+string(run), s.Log
+	options.Name, options.Log = "headrace "+command+" "+string(run), s.Log
 	if s.Remote {
 		conn, err := bus.Connect(ctx, options)
-		return conn, func() { closeQuietly(conn) }, err
+		return conn, func() { closeQuietly(conn) }, false, err
 	}
 	dir := runDir(filepath.Join(s.Root, string(run)))
 	if _, err := os.Stat(dir.store()); err != nil {
-		return nil, nil, fmt.Errorf("no run %s in %s (`headrace runs` lists what there is; a run elsewhere needs --url)", run, s.Root)
+		return nil, nil, false, fmt.Errorf("%w %s in %s (`headrace runs` lists what there is; a run elsewhere needs --url)", errNoRun, run, s.Root)
 	}
 	if _, err := os.Stat(dir.credentials()); err == nil {
 		options.CredentialsFile = dir.credentials()
 		if conn, err := bus.Connect(ctx, options); err == nil {
-			return conn, func() { closeQuietly(conn) }, nil
+			return conn, func() { closeQuietly(conn) }, false, nil
 		}
 	}
-	return openStopped(ctx, dir, options)
+	conn, done, err := openStopped(ctx, dir, options)
+	return conn, done, true, err
 }
 
 // openStopped serves the store of a run that nobody plays, in this process only.

@@ -112,7 +112,7 @@ func newRoot(e *env) *cobra.Command {
 	})
 	root.PersistentFlags().BoolVar(&e.json, "json", false, "print results as JSON")
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "log details, the output of the Python processes too")
-	root.AddCommand(newUp(e), newAuth(e), newProduce(e), newGroup(e), newBridge(e), newEngine(e), newRuns(e), newShow(e), newTop(e), newTrace(e), newMetrics(e), newOtel(e), newReplay(e), newTail(e), newRegroup(e), newDiff(e), newExport(e), newImport(e), newAudit(e), newDeadLetter(e), newDemos(e), newRecipe(e), newHealth(e), newVersion(e))
+	root.AddCommand(newUp(e), newAuth(e), newProduce(e), newGroup(e), newBridge(e), newEngine(e), newRuns(e), newShow(e), newTop(e), newUI(e), newTrace(e), newMetrics(e), newOtel(e), newReplay(e), newTail(e), newRegroup(e), newDiff(e), newExport(e), newImport(e), newAudit(e), newDeadLetter(e), newDemos(e), newRecipe(e), newHealth(e), newVersion(e))
 	return root
 }
 

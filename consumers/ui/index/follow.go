@@ -17,6 +17,9 @@ import (
 // lookEvery is how often it is asked what the streams hold.
 const lookEvery = 5 * time.Second
 
+// headersLate is how long the ledger waits for headers that do not come.
+const headersLate = 5 * time.Second
+
 // Follow reads ROLLOUTS and LEDGER into the index from where it is, and what comes,
 // until ctx ends. ready is called once all that was there at first is read.
 func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
@@ -50,10 +53,15 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
 		}
 	}
 	head, tail := until(from, rollouts.LastSeq), until(entry, ledger.LastSeq)
+	came := make(chan struct{}, 1) // headers did
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return bus.FollowHeaders(ctx, c, x.cfg.Run, from, func(msgs []bus.HeaderMsg) error {
 			x.Messages(msgs)
+			select {
+			case came <- struct{}{}:
+			default:
+			}
 			head(msgs[len(msgs)-1].Seq)
 			return nil
 		})
@@ -61,8 +69,11 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
 	g.Go(func() error {
 		return bus.Follow(ctx, c, x.cfg.Run.StreamName(subjects.Ledger), "", entry, func(m *bus.Msg) error {
 			var e subjects.Entry
-			if err := subjects.DecodeMessage(m.Data, &e); err == nil {
-				x.Entry(m.Seq, &e) // `headrace audit` is for those that cannot be read
+			if err := subjects.DecodeMessage(m.Data, &e); err == nil { // `headrace audit` is for those that cannot be read
+				if err := x.reached(ctx, min(e.Rollouts, rollouts.LastSeq), came); err != nil {
+					return err
+				}
+				x.Entry(m.Seq, &e)
 			}
 			tail(m.Seq)
 			return nil
@@ -79,6 +90,30 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
 		}
 	})
 	return g.Wait()
+}
+
+// reached waits until the headers are read that an entry of the ledger follows
+// from: what it names then has its row. It waits for no message that has not come
+// yet, and at most a while.
+func (x *Index) reached(ctx context.Context, seq uint64, came <-chan struct{}) error {
+	for {
+		x.mu.RLock()
+		there := x.rollouts >= seq || seq < x.purged
+		x.mu.RUnlock()
+		if there {
+			return nil
+		}
+		late := time.NewTimer(headersLate)
+		select {
+		case <-came:
+			late.Stop()
+		case <-late.C:
+			return nil
+		case <-ctx.Done():
+			late.Stop()
+			return ctx.Err()
+		}
+	}
 }
 
 func passing(err error) bool {

@@ -155,7 +155,7 @@ func (x *Index) message(m *bus.HeaderMsg, touched map[uint32]bool) {
 func (x *Index) arrival(e *subjects.IndexEntry, seq uint32, k int, producer string) uint32 {
 	i := x.find(string(e.Group))
 	g := &x.groups[i]
-	if g.first == 0 {
+	if g.environment == 0 {
 		g.environment, g.eval, g.round = x.environments.number(e.Environment), e.Kind == subjects.Eval, clamp(int64(e.Round))
 	}
 	if g.eval && x.rounds[g.round] {

@@ -92,10 +92,7 @@ func (x *Index) Trajectory(id string) (m Member, ok bool) {
 func (x *Index) memberOf(g *group, r *row) Member {
 	m := Member{Address: subjects.Address{Seq: uint64(r.seq), Index: int(r.index)}, Slot: subjects.Slot(r.slot), Attempt: subjects.Attempt(r.attempt),
 		Status: statuses[r.status], Reward: float64(r.reward), Tokens: int(r.tokens), MinVersion: subjects.PolicyVersion(r.minVersion), MaxVersion: subjects.PolicyVersion(r.maxVersion),
-		Advantage: math.NaN(), Masked: r.is(isMasked), Purged: uint64(r.seq) < x.purged, Step: subjects.Step(g.step)}
-	if !r.is(ledgerRow) {
-		m.Producer = x.producers.list[r.producer]
-	}
+		Producer: x.producers.list[r.producer], Advantage: math.NaN(), Masked: r.is(isMasked), Purged: uint64(r.seq) < x.purged, Step: subjects.Step(g.step)}
 	if r.is(hasWeight) && g.step > 0 {
 		m.Advantage = float64(r.advantage)
 	}

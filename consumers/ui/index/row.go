@@ -48,7 +48,7 @@ func (b *blocks[T]) add(v T) uint32 {
 	return i
 }
 
-// names gives texts numbers. Beyond its bound all are the first, "other".
+// names gives texts numbers: 0 is none, and beyond its bound all are 1, "other".
 type names struct {
 	list []string
 	by   map[string]uint16
@@ -56,7 +56,7 @@ type names struct {
 }
 
 func newNames(most int) names {
-	return names{list: []string{"other"}, by: map[string]uint16{}, most: most}
+	return names{list: []string{"", "other"}, by: map[string]uint16{}, most: most}
 }
 
 func (n *names) number(s string) uint16 {
@@ -64,7 +64,7 @@ func (n *names) number(s string) uint16 {
 		return i
 	}
 	if len(n.list) >= n.most {
-		return 0
+		return 1
 	}
 	i := uint16(len(n.list))
 	n.list, n.by[s] = append(n.list, s), i
