@@ -74,12 +74,11 @@ func clock(written *int64, stored time.Time) {
 
 // cutText is at most n bytes of a text, whole characters of it.
 func cutText(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
+	if len(s) > n {
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = strings.Clone(s[:n])
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return strings.Clone(s[:n])
+	return strings.ToValidUTF8(s, "\uFFFD")
 }

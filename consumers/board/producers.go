@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -29,7 +30,6 @@ const (
 // producers are those that were heard of.
 type producers struct {
 	byName map[string]*producer
-	gone   int64 // that were forgotten for others
 }
 
 type producer struct {
@@ -55,16 +55,12 @@ func (p *producers) of(name string) *producer {
 	return x
 }
 
-// forget drops the producer that was heard of longest ago.
+// forget drops the eighth of the producers that were heard of longest ago.
 func (p *producers) forget() {
-	oldest := ""
-	for name, x := range p.byName {
-		if oldest == "" || x.heard < p.byName[oldest].heard {
-			oldest = name
-		}
+	names := slices.SortedFunc(maps.Keys(p.byName), func(a, b string) int { return cmp.Compare(p.byName[a].heard, p.byName[b].heard) })
+	for _, name := range names[:len(names)/8] {
+		delete(p.byName, name)
 	}
-	delete(p.byName, oldest)
-	p.gone++
 }
 
 func (p *producers) report(g *subjects.Gauges, now float64) {

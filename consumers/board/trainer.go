@@ -66,6 +66,7 @@ type trainer struct {
 	steps           []stepTime // the last of them
 	commits, inside minute     // seconds of the last minute: by commits, by spans
 	rank            string     // whose spans are looked at
+	starting        bool       // by its spans: it has not trained since its start
 }
 
 type stepTime struct {
@@ -134,6 +135,14 @@ func (t *trainer) spans(b *subjects.SpanBatch, now float64) {
 			continue
 		}
 		t.bySpans[what] += seconds
+		switch {
+		case what == doStart:
+			t.starting = true
+		case what == doTrain || what == doPrepare:
+			t.starting = false
+		case what == doWait && t.starting:
+			what = doStart // as in its commit
+		}
 		t.inside.add(what, from, from+seconds)
 		if what == doCompile { // within a train step
 			t.bySpans[doTrain] -= seconds

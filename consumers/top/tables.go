@@ -18,7 +18,7 @@ type column struct {
 
 // tables are the engines and the producers in as many lines as there is room for.
 func tables(s *board.State, width, room int) []line {
-	engines := engineRows(s.Engines)
+	engines := engineRows(s.Engines, s.Live)
 	producers := producerRows(s.Producers)
 	forEngines, forProducers := share(len(engines), len(producers), room)
 	out := table("engines", engineColumns, engines, len(s.Engines), width, forEngines)
@@ -46,11 +46,11 @@ func share(a, b, room int) (forA, forB int) {
 var engineColumns = []column{{"ENGINE", 99, true}, {"VERSION", 90, false}, {"BUSY", 95, false}, {"RUNNING", 80, false}, {"WAITING", 85, false}, {"TOKENS/S", 88, false},
 	{"CACHED", 70, false}, {"ROWS", 60, false}, {"CACHE", 50, false}, {"PAUSED", 65, false}, {"HEARD", 75, false}}
 
-func engineRows(list []board.Engine) (rows [][]string) {
+func engineRows(list []board.Engine, live bool) (rows [][]string) {
 	for i := range list {
 		e := &list[i]
 		version := fmt.Sprint(e.Version)
-		if !e.Ready {
+		if live && !e.Ready {
 			version += "?" // not in the registry, or without weights
 		}
 		rows = append(rows, []string{e.Name, version, percent(e.Busy), count(e.Running), count(e.Waiting), count(e.TokensPerSecond), percent(e.CacheHit), percent(e.RowFill),

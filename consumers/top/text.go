@@ -37,7 +37,9 @@ type span struct {
 type line []span
 
 func (l *line) add(s style, format string, args ...any) *line {
-	*l = append(*l, span{clean(fmt.Sprintf(format, args...)), s})
+	if text := clean(fmt.Sprintf(format, args...)); text != "" {
+		*l = append(*l, span{text, s})
+	}
 	return l
 }
 
