@@ -94,3 +94,17 @@ func picture(t *testing.T, tab *Tab, name string) {
 		t.Log(err)
 	}
 }
+
+// visit opens a tab at a path below the base address.
+func visit(t *testing.T, browser context.Context, base, path string) *Tab {
+	t.Helper()
+	tab, end, err := NewTab(browser, base, Laptop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	if err := tab.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}

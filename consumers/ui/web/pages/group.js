@@ -2,9 +2,9 @@
 import { html, useState } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, to, useRoute } from "../lib/router.js";
-import { ErrorBox, Fold, Loading, Page, Section, Time, figures, int, seconds } from "../lib/ui.js";
+import { ErrorBox, Fold, Loading, Page, Section, Time, int, seconds } from "../lib/ui.js";
 import { Member } from "./parts/member.js";
-import { Outcome, points, span } from "./parts/names.js";
+import { Outcome, meanStd, points, span } from "./parts/names.js";
 import { RewardStrip } from "./parts/strip.js";
 import { Traits } from "./parts/traits.js";
 
@@ -31,7 +31,7 @@ function Facts({ group: g, run }) {
   return html`<${Traits} of=${[
     ["step", g.step ? html`<${Link} to=${to("r", run, "groups", { step: `${g.step}..${g.step}` })} title="the groups of this step">${int(g.step)}<//>` : "", "in no batch"],
     ["rewards", html`<${RewardStrip} rewards=${g.rewards} open=${g.outcome === "open"} />`],
-    ["mean ± std", `${figures(g.reward_mean)} ± ${figures(g.reward_std)}`],
+    ["mean ± std", meanStd(g), "no reward yet"],
     ["arrived", `${int(g.arrived)} of ${int(g.size)}`],
     ["versions", span(g.min_version, g.max_version), "nothing was sampled"],
     ["staleness", g.staleness === null || g.staleness === undefined ? "" : int(g.staleness), "known once it is in a batch"],

@@ -4,7 +4,7 @@ import { api, useGet } from "../lib/api.js";
 import { Link, setQuery, to, useRoute } from "../lib/router.js";
 import { Empty, ErrorBox, Loading, Page, Table, Time, figures, int, none, plural, short } from "../lib/ui.js";
 import { Filters, change, names } from "./parts/filters.js";
-import { Outcome, span } from "./parts/names.js";
+import { Outcome, meanStd, span } from "./parts/names.js";
 import { RewardStrip } from "./parts/strip.js";
 
 const LIMIT = 50;
@@ -61,9 +61,9 @@ function columns(run, query) {
     { key: "step", label: "step", num: true, render: (g) => g.step || html`<span title="in no batch">${none}</span>` },
     { key: "environment", label: "environment", render: (g) => html`<bdi>${g.environment || none}</bdi>` },
     { key: "rewards", label: "rewards", title: "one bar a slot; × came to nothing", render: (g) => html`<${RewardStrip} rewards=${g.rewards} open=${g.outcome === "open"} />` },
-    { key: "mean", label: "mean ± std", num: true, render: (g) => html`<span title="mean and standard deviation of the rewards">${figures(g.reward_mean)} ± ${figures(g.reward_std)}</span>` },
+    { key: "mean", label: "mean ± std", num: true, render: (g) => html`<span title="mean and standard deviation of the rewards">${meanStd(g)}</span>` },
     { key: "arrived", label: "arrived", num: true, render: (g) => html`<span title=${Object.entries(g.statuses ?? {}).map(([s, n]) => `${n} ${s}`).join(", ")}>${g.arrived}/${g.size || none}</span>` },
-    { key: "tokens", label: "tokens", num: true, render: (g) => short(g.tokens) },
+    { key: "tokens", label: "tokens", num: true, render: (g) => (g.tokens ? short(g.tokens) : html`<span title="nothing has arrived">${none}</span>`) },
     { key: "versions", label: "versions", num: true, title: "policies that sampled it", render: (g) => span(g.min_version, g.max_version) },
     { key: "staleness", label: "stale", num: true, title: "steps between its oldest policy and the one trained", render: (g) => (g.staleness === null || g.staleness === undefined ? html`<span title="known once it is in a batch">${none}</span>` : g.staleness) },
     { key: "opened", label: "opened", num: true, render: (g) => html`<${Opened} at=${g.opened} />` },

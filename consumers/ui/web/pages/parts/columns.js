@@ -33,14 +33,14 @@ export function columns(segment, pieces) {
     version: new Int32Array(n).fill(-1),
     shared: Math.min(n, segment.shared ?? 0),
   };
-  for (const [start, end] of segment.loss_mask ?? []) out.loss.fill(1, start, end);
-  let next = 0;
-  for (const span of segment.versions ?? []) {
-    for (let i = span.start; i < span.end; i++, next++) {
-      if (i < 0 || i >= n) continue;
-      out.version[i] = span.version;
-      out.logprob[i] = segment.logprobs?.[next] ?? NaN;
+  for (const [start, end] of segment.loss_mask ?? []) out.loss.fill(1, Math.max(0, start), Math.max(0, end));
+  let next = 0; // the logprob of the first token of the span
+  for (const { start, end, version } of segment.versions ?? []) {
+    for (let i = Math.max(0, start); i < Math.min(n, end); i++) {
+      out.version[i] = version;
+      out.logprob[i] = segment.logprobs?.[next + i - start] ?? NaN;
     }
+    next += Math.max(0, end - start);
   }
   return out;
 }

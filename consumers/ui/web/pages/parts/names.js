@@ -1,6 +1,6 @@
 /** Words and addresses that the reading pages share. */
 import { html } from "../../lib/preact.js";
-import { Badge, fixed, none, words } from "../../lib/ui.js";
+import { Badge, figures, fixed, none, words } from "../../lib/ui.js";
 import { to } from "../../lib/router.js";
 
 /** The outcomes of a group, in the order a filter lists them. */
@@ -36,6 +36,9 @@ export function span(low, high) {
   if (low === null || low === undefined || low < 0) return none;
   return low === high ? String(low) : `${low}–${high}`;
 }
+
+/** Mean and standard deviation of a group's rewards, or "–" before there is one. */
+export const meanStd = (g) => (g.reward_mean === null || g.reward_mean === undefined ? none : `${figures(g.reward_mean)} ± ${figures(g.reward_std)}`);
 
 /** A reward or an advantage; signed where the sign is the point. */
 export const points = (v, signed = false) => (signed && v > 0 ? "+" : "") + (v === null || v === undefined ? none : String(+fixed(v, 4)));

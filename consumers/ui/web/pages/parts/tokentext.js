@@ -114,6 +114,6 @@ export class TokenText {
     const parts = [colour(c, i, this.mode ?? "loss", this.versions ?? [])];
     if (i < c.shared) parts.push("shared");
     if (i === this.at) parts.push("at");
-    return parts.join(" ");
+    return parts.filter(Boolean).join(" ");
   }
 }

@@ -7,7 +7,7 @@ import { none } from "../../lib/ui.js";
  */
 export function Traits({ of }) {
   return html`<dl class="traits">${of.map(([name, value, why]) => html`<div key=${name}>
-    <dt>${name}</dt><dd>${missing(value) ? html`<span title=${why}>${none}</span> <small class="muted">${why}</small>` : value}</dd></div>`)}</dl>`;
+    <dt>${name}</dt><dd>${missing(value) ? html`<span title=${why}>${none}</span> ${why && html`<small class="muted">${why}</small>`}` : value}</dd></div>`)}</dl>`;
 }
 
 const missing = (v) => v === null || v === undefined || v === "" || v === none;
