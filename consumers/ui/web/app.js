@@ -1,7 +1,7 @@
 // The shell around every page: header, navigation, the state of the connection; it loads a page's module when its
 // address is first visited.
-import { html, render, useState, useEffect, useRef } from "./lib/preact.js";
-import { useRoute, Link, to } from "./lib/router.js";
+import { html, render, signal, useEffect, useRef } from "./lib/preact.js";
+import { route, useRoute, Link, to } from "./lib/router.js";
 import { stream } from "./lib/api.js";
 import { choice, setTheme } from "./lib/theme.js";
 import { Badge, Empty, ErrorBox, Loading, Choice } from "./lib/ui.js";
@@ -30,18 +30,24 @@ function match(parts) {
 
 const modules = new Map();
 
+const loaded = signal(0); // counts modules that came, or did not
+
+function load(name) {
+  if (!name || modules.has(name)) return;
+  modules.set(name, {});
+  import(`./pages/${name}.js`).then((m) => ({ Page: m.default }), (error) => ({ error })).then((entry) => {
+    modules.set(name, entry);
+    loaded.value++;
+  });
+}
+
 /** A page's component once its module is here; {error} if it cannot be had. */
 function usePage(name) {
-  const [, again] = useState(0);
-  useEffect(() => {
-    if (!name || modules.has(name)) return;
-    import(`./pages/${name}.js`).then(
-      (m) => { modules.set(name, { Page: m.default }); again((n) => n + 1); },
-      (error) => { modules.set(name, { error }); again((n) => n + 1); },
-    );
-  }, [name]);
-  return modules.get(name) ?? {};
+  load(name);
+  return loaded.value >= 0 && (modules.get(name) ?? {});
 }
+
+load(match(route.value.parts).page); // before anything is drawn: its files are on their way
 
 function App() {
   const { path, parts, query } = useRoute();
@@ -74,7 +80,7 @@ const Brand = ({ run, live }) => html`<div class="brand"><${Link} to="/" class="
 function RunState({ live }) {
   const s = live.state.value;
   if (!s) return null;
-  if (s.end) return html`<${Badge} kind=${s.end === "done" ? "good" : "plain"} title=${s.end_text || "The run's end is recorded"}>ended</${Badge}>`;
+  if (s.end) return html`<${Badge} kind=${["complete", "dataset_ended"].includes(s.end) ? "good" : "bad"} title=${s.end_text || "The run's end is recorded"}>ended</${Badge}>`;
   return s.live
     ? html`<${Badge} kind="good" title="A role was heard in the last 10 s">live</${Badge}>`
     : html`<${Badge} kind="warn" title="No role was heard in the last 10 s, and the run has no recorded end">silent</${Badge}>`;

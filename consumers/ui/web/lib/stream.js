@@ -39,7 +39,7 @@ function open(run) {
     tell("connecting", attempt ? "reconnecting" : "connecting", s.connection.value.error);
     source = new EventSource(new URL(api("runs", run, "events"), document.baseURI));
     let first = true;
-    on("open", () => { attempt = 0; n = null; tell("live", "live"); });
+    on("open", () => { attempt = 0; n = null; tell("live", "connected"); });
     on("state", (e) => {
       s.state.value = JSON.parse(e.data);
       if (first) refill();
@@ -56,7 +56,7 @@ function open(run) {
     const own = source;
     own.addEventListener(kind, (e) => {
       if (own !== source) return;
-      try { hear(e); } catch (fault) { tell("live", "live", `An event of kind ${kind} could not be read: ${fault.message}`); }
+      try { hear(e); } catch (fault) { tell("live", "connected", `An event of kind ${kind} could not be read: ${fault.message}`); }
     });
   }
 

@@ -86,7 +86,7 @@ function Preview({ letter: l }) {
   const hex = l.preview_hex ?? "";
   return html`<${Section} title="Bytes" aside=${hex ? `the first ${bytes(hex.length / 2)}` : null}>
     ${hex === "" ? html`<p class="hollow">Its bytes are not there any more.</p>` : html`<${Tabs} label="How the bytes are shown" value=${tab} onChange=${set} tabs=${[{ id: "hex", label: "Hex" }, { id: "text", label: "Text" }]}>
-      <div class="scroll tall" tabindex="0" role="region" aria-label="Bytes"><pre class=${tab === "hex" ? "hex" : ""}>${tab === "hex" ? dump(hex) : l.preview_text ?? ""}</pre></div></${Tabs}>`}</${Section}>`;
+      <div class="scroll tall" tabindex="0" role="region" aria-label=${tab === "hex" ? "Bytes in hex" : "Bytes as text"}><pre class=${tab === "hex" ? "hex" : ""}>${tab === "hex" ? dump(hex) : l.preview_text ?? ""}</pre></div></${Tabs}>`}</${Section}>`;
 }
 
 // dump writes bytes as people read them: offset, sixteen bytes, and their letters.

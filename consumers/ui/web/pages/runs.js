@@ -2,7 +2,7 @@
 import { html } from "../lib/preact.js";
 import { useGet } from "../lib/api.js";
 import { Link, to } from "../lib/router.js";
-import { Page, Table, Badge, Bar, Empty, ErrorBox, Loading, Num, Time, Command, bytes, fixed, int, plural } from "../lib/ui.js";
+import { Page, Table, Badge, Bar, Empty, ErrorBox, Loading, Num, Time, Command, bytes, fixed, int, plural, words } from "../lib/ui.js";
 
 const states = {
   live: { kind: "good", title: "A role was heard in the last 10 s" },
@@ -23,7 +23,7 @@ export default function Runs() {
 
 const columns = [
   { key: "run", label: "run", head: true, render: (r) => html`<${Link} to=${to("r", r.run)}><bdi>${r.run}</bdi></${Link}>` },
-  { key: "state", label: "state", render: (r) => html`<${Badge} kind=${states[r.state]?.kind} title=${states[r.state]?.title}>${r.state}</${Badge}>${r.end && html` <small class="muted">${r.end}</small>`}` },
+  { key: "state", label: "state", render: (r) => html`<${Badge} kind=${states[r.state]?.kind} title=${states[r.state]?.title}>${r.state}</${Badge}>${r.end && html` <small class="muted">${words(r.end)}</small>`}` },
   { key: "recipe", label: "recipe", render: (r) => html`<bdi>${r.recipe || "–"}</bdi>` },
   { key: "step", label: "step", num: true, title: "Steps the trainer has applied, of those the recipe asks for", render: (r) => html`<${Steps} run=${r} />` },
   { key: "reward", label: "reward", num: true, title: "Mean reward of the last batches trained on", render: (r) => html`<${Num} value=${r.reward} as=${(v) => fixed(v, 3)} title="Mean reward of the last batches" why="no batch was trained yet" />` },

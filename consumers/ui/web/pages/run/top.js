@@ -18,7 +18,7 @@ export function Top({ live }) {
         sub=${known(s.rates?.trained_tokens_per_second) ? `trained on ${short(s.rates.trained_tokens_per_second)} /s` : "none trained on yet"} />
       <${Stat} label="on the bus" value=${s.rates?.bytes_per_second} as=${bytes} unit="/s" title="Bytes of trajectories that crossed the bus per second" why="the grouper is not heard" />
     </dl>
-    <${Warming} s=${s} /><${End} s=${s} /><${Stall} stall=${s.stall} now=${s.now} knob=${stalled(s)?.knob} /><${Advice} advice=${(s.advice ?? []).filter((a) => a !== stalled(s))} now=${s.now} />
+    <${Warming} s=${s} /><${End} s=${s} /><${Stall} stall=${s.stall} now=${s.now} knob=${stalled(s)?.knob} /><${Advice} advice=${(s.advice ?? []).filter((a) => a !== stalled(s))} now=${s.now} over=${!!s.end} />
   </section>`;
 }
 
@@ -55,7 +55,15 @@ function Warming({ s }) {
   return html`<ul class="warming" aria-label="What the roles are at">${said.map((r) => html`<li key=${r.role + r.instance}><span class="muted">${r.role}</span> <bdi>${r.text}</bdi></li>`)}</ul>`;
 }
 
-const End = ({ s }) => (s.end ? html`<p class="say end"><${Badge}>ended</${Badge}> <${Ticks} text=${s.end_text || s.end} /></p>` : null);
+// Why a run can end, where it does not say so in its own words.
+const ends = {
+  complete: "Its last step is trained and evaluated.", dataset_ended: "The dataset ended, and all of it that makes a batch is trained.", empty_dataset: "There was nothing to play.",
+  all_stale: "Every group was too old for its batch.", all_filtered: "Every group was dropped.", no_producers: "Nobody played.", engine_gone: "No engine served.",
+  disk_full: "There was no room for what is produced or decided.", cancelled: "Somebody cancelled it.",
+};
+
+const End = ({ s }) => (s.end ? html`<p class="say end"><${Badge} kind=${achieved(s) ? "good" : "bad"} title=${words(s.end)}>ended</${Badge}> <${Ticks} text=${s.end_text || ends[s.end] || words(s.end)} /></p>` : null);
+const achieved = (s) => ["complete", "dataset_ended"].includes(s.end);
 
 // stalled is the adviser's word for what the watchdog has said already: only its knob is news.
 const stalled = (s) => (s.stall ? (s.advice ?? []).find((a) => a.code === "stall") : undefined);
@@ -67,13 +75,13 @@ const Stall = ({ stall, now, knob }) => (stall ? html`<p class="say stall"><${Ba
 const calm = { not_enough_data: "too early", balanced: "balanced" };
 
 // The first sentence is what limits the run now; the others follow more quietly.
-function Advice({ advice, now }) {
+function Advice({ advice, now, over }) {
   if (advice.length === 0) return null;
   return html`<ul class="advice" aria-label="What limits the run">${advice.map((a, i) => html`<li key=${a.code} class=${i === 0 ? "first" : ""}>
-    <p><${Badge} kind=${i === 0 && !calm[a.code] ? "accent" : "plain"} title=${words(a.code)}>${calm[a.code] ?? (i === 0 ? "limits it now" : "also")}</${Badge}> <${Ticks} text=${a.text} /></p>
+    <p><${Badge} kind=${i === 0 && !over && !calm[a.code] ? "accent" : "plain"} title=${words(a.code)}>${calm[a.code] ?? (i > 0 ? "also" : over ? "limited it last" : "limits it now")}</${Badge}> <${Ticks} text=${a.text} /></p>
     ${a.knob && a.knob !== "wait" && html`<p class="knob"><span class="muted">turn: </span><${Ticks} text=${a.knob} /></p>`}
     <ul class="evidence">${(a.evidence ?? []).map((e) => html`<li key=${e.name}>${e.name} <b class="num">${evidence(e)}</b></li>`)}
-      ${a.since ? html`<li class="muted">for ${seconds(Math.max(0, now - a.since))}</li>` : null}</ul></li>`)}</ul>`;
+      ${a.since && !over ? html`<li class="muted">for ${seconds(Math.max(0, now - a.since))}</li>` : null}</ul></li>`)}</ul>`;
 }
 
 function evidence({ value, unit }) {

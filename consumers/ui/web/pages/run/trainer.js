@@ -20,7 +20,7 @@ export function TrainerTime({ s }) {
   const total = does.reduce((sum, [key]) => sum + (t.seconds?.[key] ?? 0), 0);
   const since = parts(t.seconds).map((p) => ({ ...p, value: p.value === null || total === 0 ? null : p.value / total }));
   return html`<div class="third"><${Section} title="Where the trainer's seconds go" aside=${t.connected ? `${int(t.connected)} connected` : "none connected"}>
-    <h3>Last minute</h3><${Bar} label="The trainer's last minute" parts=${parts(t.recent)} legend=${false} total=${1} />
+    <h3>${s.end ? "Its last minute" : "Last minute"}</h3><${Bar} label="The trainer's last minute" parts=${parts(t.recent)} legend=${false} total=${1} />
     <h3>Since the start <span class="unit">${total ? seconds(total) : ""}</span></h3><${Bar} label="The trainer's time since the run's start" parts=${since} legend=${false} total=${1} />
     <table class="plain times"><caption class="sr">The trainer's time by what it did</caption>
       <thead><tr><th scope="col">the trainer</th><th scope="col" class="right">last minute</th><th scope="col" class="right">since start</th><th scope="col" class="right">time</th></tr></thead>
