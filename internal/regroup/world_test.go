@@ -14,7 +14,6 @@ import (
 	"github.com/headrace/headrace/grouper"
 	"github.com/headrace/headrace/grouper/dataset"
 	"github.com/headrace/headrace/grouper/service"
-	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/internal/regroup"
@@ -176,8 +175,7 @@ func (w *world) inspect(ctx context.Context) error {
 // regroup groups the run by another policy.
 func (w *world) regroup(cfg grouper.Config) *regroup.Report {
 	w.Helper()
-	own := &audit.Policy{Grouper: w.cfg, Supply: grouper.Supply{Train: []uint64{0}}, Vocab: vocab, Key: w.key}
-	r, err := regroup.Run(w.Context(), w.conn, w.run, regroup.Options{Policy: cfg, Own: own})
+	r, err := regroup.Run(w.Context(), w.conn, w.run, regroup.Options{Policy: cfg, Own: w.own()})
 	w.must(err)
 	return r
 }
