@@ -235,9 +235,12 @@ func (w *watched) indexConfig(ctx context.Context, v *view) index.Config {
 		Grouper struct {
 			GroupSize int `json:"group_size"`
 		} `json:"grouper"`
+		Environment struct {
+			Name string `json:"name"`
+		} `json:"environment"`
 	}
 	if v.record != nil && json.Unmarshal(v.record.Recipe, &recipe) == nil && recipe.Grouper.GroupSize <= 1<<12 {
-		c.GroupSize = recipe.Grouper.GroupSize
+		c.GroupSize, c.Environment = recipe.Grouper.GroupSize, recipe.Environment.Name
 	}
 	return c
 }

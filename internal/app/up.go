@@ -33,6 +33,8 @@ type UpOptions struct {
 	Seed *int64
 	// Port the embedded server listens on, loopback only; 0: any free one.
 	Port int
+	// NoUI leaves the page out.
+	NoUI bool
 	// Python is the interpreter of trainer and engine; empty: see [findPython].
 	Python string
 	// Summary is the path, without extension, of a further copy of the summary.
@@ -89,6 +91,9 @@ func Up(ctx context.Context, o UpOptions) (*Summary, error) {
 	}
 	if s, err := u.ended(ctx); s != nil || err != nil {
 		return s, err
+	}
+	if !u.o.NoUI {
+		u.startPage()
 	}
 	stopShowing := u.show()
 	defer stopShowing()
@@ -216,6 +221,25 @@ func (u *up) enter(ctx context.Context, conn *bus.Conn) error {
 	m, err := join(ctx, conn, u.run, u.log)
 	u.member = m
 	return err
+}
+
+// startPage serves the page on a free port of this machine, for as long as the run
+// is up. A run is none the worse without it.
+func (u *up) startPage() {
+	p, err := newPage(Source{Root: filepath.Dir(string(u.dir)), Log: u.log}, &UIOptions{Listen: "127.0.0.1:0", Base: "/", Run: u.run, Log: u.log})
+	if err != nil {
+		u.log.Warn().Err(err).Msg("there is no page to look at")
+		return
+	}
+	u.parts.start("page", func(ctx context.Context) error {
+		defer p.close()
+		return p.serve(ctx)
+	})
+	if u.view != nil { // the address has a token, and the log of a run has readers
+		fmt.Fprintln(u.view, "look at it: "+p.address) //nolint:errcheck // a closed terminal
+		return
+	}
+	u.log.Info().Str("url", p.address).Msg("look at it")
 }
 
 // show starts the live view or the progress log; the returned function ends

@@ -35,7 +35,7 @@ HEADRACE_UI_TOKEN chooses the token. docs/ui.md says how to serve it to others.`
 				}
 				o.Run = subjects.Run(args[0])
 			}
-			if err := exposed(&o, c.Flags().Changed("no-token")); err != nil {
+			if err := checkUI(&o); err != nil {
 				return err
 			}
 			o.Token, o.Health, o.Log = os.Getenv("HEADRACE_UI_TOKEN"), healthFile(), e.log
@@ -45,21 +45,17 @@ HEADRACE_UI_TOKEN chooses the token. docs/ui.md says how to serve it to others.`
 	}
 	fs := c.Flags()
 	fs.StringVar(&o.Listen, "listen", app.DefaultUIListen, "address and port for browsers; a port that is taken becomes the next free one")
-	fs.BoolVar(&o.NoToken, "no-token", false, "ask browsers for no token")
+	fs.BoolVar(&o.NoToken, "no-token", false, "ask browsers for no token: who reaches the address sees everything")
 	fs.StringVar(&o.Base, "base-path", "/", "path that the page is under, behind a proxy that serves other things too")
 	fs.StringVar(&o.Public, "public", "", "address that browsers use where it is another one, as https://box.example/headrace/ of a proxy")
 	f.flags(c)
 	return c
 }
 
-// exposed refuses to serve everyone by a token that an environment empties.
-func exposed(o *app.UIOptions, said bool) error {
-	host, _, err := net.SplitHostPort(o.Listen)
-	if err != nil {
+// checkUI refuses flags that mean nothing.
+func checkUI(o *app.UIOptions) error {
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return usageError{fmt.Errorf("--listen %q: want an address and a port, as in %s", o.Listen, app.DefaultUIListen)}
-	}
-	if token, set := os.LookupEnv("HEADRACE_UI_TOKEN"); set && token == "" && host != "127.0.0.1" && !said {
-		return usageError{fmt.Errorf("HEADRACE_UI_TOKEN is set to nothing and %s is not this machine alone: give it a token, unset it for a new one, or say --no-token", o.Listen)}
 	}
 	if base := strings.Trim(o.Base, "/"); strings.ContainsAny(base, " \"'<>?#%\\") || strings.Contains(base, "..") {
 		return usageError{fmt.Errorf("--base-path %q: want a path of plain names, as in /headrace/", o.Base)}

@@ -52,6 +52,7 @@ or a folder with a recipe.yaml. Ctrl-C drains and says how to go on.`,
 	f.BoolVar(&o.Resume, "resume", false, "go on with a run from its last checkpoint")
 	f.Int64Var(&seed, "seed", 0, "replace the recipe's seed")
 	f.IntVar(&o.Port, "port", 0, "loopback port of the embedded server (0: any free one)")
+	f.BoolVar(&o.NoUI, "no-ui", false, "serve no page to look at the run (its address is printed at the start)")
 	f.StringVar(&o.Python, "python", "", "interpreter of trainer and engine (default: HEADRACE_PYTHON, then .venv, then python3)")
 	metricsFlag(c, &o.Metrics)
 	f.StringVar(&o.Summary, "summary", "", "also write the summary to this path, as .json and .svg")

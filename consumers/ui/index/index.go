@@ -16,8 +16,10 @@ type Config struct {
 	// then stands among those that arrived and were not used. Members are the
 	// ledger's word in any case.
 	Key []byte
-	// GroupSize is the recipe's; 0: as the trajectories say.
-	GroupSize int
+	// GroupSize is the recipe's; 0: as the trajectories say. Environment is the only
+	// one it plays, of groups of which nothing has come yet.
+	GroupSize   int
+	Environment string
 	// MaxTrajectories bounds what is known; beyond it the oldest quarter is
 	// forgotten. Default 2 million, 44 bytes each.
 	MaxTrajectories int

@@ -110,6 +110,9 @@ func (x *Index) view(g *group, now int64) Group {
 	v := Group{Group: g.id, Kind: subjects.Train, Round: g.round, Outcome: outcomes[g.outcome], Step: g.step, Environment: x.environments.list[g.environment],
 		Opened: seconds(g.opened), Closed: seconds(g.closed), Arrived: int(g.arrived), RewardMean: show.Number(g.mean), RewardStd: show.Number(g.std),
 		Statuses: map[subjects.Status]int{}, Tokens: g.tokens, MinVersion: g.minVersion, MaxVersion: g.maxVersion, Seconds: show.Number(g.seconds(now)), Unused: g.unused, LedgerSeq: g.ledger}
+	if g.environment == 0 {
+		v.Environment = x.cfg.Environment
+	}
 	if g.first > 0 {
 		v.Size = int(g.topSlot) + 1
 	}
