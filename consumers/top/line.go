@@ -31,7 +31,7 @@ func Line(p Picture) string {
 	}
 	parts = append(parts, count(s.Groups.Open)+" groups open")
 	if !s.Live && s.End == "" {
-		parts = append(parts, "nobody heard of")
+		parts = append(parts, "nobody is heard of")
 	}
 	switch {
 	case s.End != "":

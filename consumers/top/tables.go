@@ -25,6 +25,16 @@ func tables(s *board.State, width, room int) []line {
 	return append(out, table("producers", producerColumns, producers, s.ProducersAll, width, forProducers)...)
 }
 
+// tablesWant is how many lines the tables would have.
+func tablesWant(s *board.State) (n int) {
+	for _, rows := range []int{len(s.Engines), len(s.Producers)} {
+		if rows > 0 {
+			n += rows + 1
+		}
+	}
+	return n
+}
+
 // share splits the room: to each what it wants, to none more than half while the
 // other wants more.
 func share(a, b, room int) (forA, forB int) {
@@ -44,7 +54,7 @@ func share(a, b, room int) (forA, forB int) {
 }
 
 var engineColumns = []column{{"ENGINE", 99, true}, {"VERSION", 90, false}, {"BUSY", 95, false}, {"RUNNING", 80, false}, {"WAITING", 85, false}, {"TOKENS/S", 88, false},
-	{"CACHED", 70, false}, {"ROWS", 60, false}, {"CACHE", 50, false}, {"PAUSED", 65, false}, {"HEARD", 75, false}}
+	{"CACHE HITS", 70, false}, {"ROWS", 60, false}, {"CACHE USED", 50, false}, {"PAUSED", 65, false}, {"HEARD", 75, false}}
 
 func engineRows(list []board.Engine, live bool) (rows [][]string) {
 	for i := range list {

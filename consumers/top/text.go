@@ -94,6 +94,14 @@ func cut(s string, n int) string {
 	return s
 }
 
+// trim takes off what is blank at the end.
+func (l line) trim() line {
+	if n := len(l) - 1; n >= 0 {
+		l[n].text = strings.TrimRight(l[n].text, " ")
+	}
+	return l
+}
+
 // fit cuts a line to a width.
 func (l line) fit(n int) line {
 	if l.width() <= n {

@@ -1,0 +1,73 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headrace/headrace/consumers/board"
+)
+
+// doing is a part of the trainer's time: its letter in the bar, its colour.
+type doing struct {
+	name  string
+	mark  string
+	style style
+	part  board.Number
+}
+
+func doings(t *board.Times) []doing {
+	return []doing{{"wait", ".", warn, t.Wait}, {"train", "#", good, t.Train}, {"prepare", "r", accent, t.Prepare}, {"compile", "c", bad, t.Compile},
+		{"publish", "p", accent, t.Publish}, {"checkpoint", "k", accent, t.Checkpoint}, {"start", "s", faint, t.Start}}
+}
+
+func (g *page) trainer() {
+	s := g.State
+	if !s.Trainer.Recent.Wait.Known() && !s.Trainer.Recent.Train.Known() {
+		g.put(rankTrainer, *labeled("trainer").add(faint, "nothing yet"))
+		return
+	}
+	doing := doings(&s.Trainer.Recent)
+	l := bar(doing, max(min(g.width/4, 30), 8))
+	var parts []string
+	for _, d := range doing {
+		if d.part.Or(0) >= .005 {
+			parts = append(parts, d.name+" "+percent(d.part))
+		}
+	}
+	lines := flow(parts, g.width-labelWidth, l.width()+1-labelWidth)
+	out := []line{*l.add(plain, " %s", lines[0])}
+	for _, text := range lines[1:] {
+		out = append(out, *labeled("").add(plain, "%s", text))
+	}
+	g.put(rankTrainer, out...)
+	if w := s.Trainer.Wait; w.Known() {
+		parts := []string{percent(w) + " waiting since the start"}
+		if n := s.Trainer.Compiles; n > 0 {
+			parts = append(parts, plural(n, "compilation"))
+		}
+		if n := s.Trainer.Resumes; n > 0 {
+			parts = append(parts, "resumed "+plural(n, "time"))
+		}
+		g.list(rankWaited, "", parts)
+	}
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// bar is what the trainer did as a bar of so many characters.
+func bar(parts []doing, room int) *line {
+	l := labeled("trainer").add(plain, "[")
+	done, sum := 0, 0.0
+	for _, d := range parts {
+		sum += d.part.Or(0)
+		n := max(min(int(sum*float64(room)+.5), room)-done, 0)
+		l.add(d.style, "%s", strings.Repeat(d.mark, n))
+		done += n
+	}
+	return l.add(plain, "%s]", strings.Repeat(" ", room-done))
+}
