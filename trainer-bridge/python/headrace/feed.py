@@ -211,8 +211,7 @@ class Feed:
             self._next_id = self._ask(Type.NEXT, {})
         pause = _WAIT_LOOK_S if self.config.spans else None
         while not self._interrupted:
-            frame = self._answer(self._next_id, wake=self._wake_r, timeout_s=pause)
-            if frame is not None:
+            if frame := self._answer(self._next_id, wake=self._wake_r, timeout_s=pause):
                 return frame
             self.spans.cut(_WAIT_PIECE_S)
             self._teller.tell()
@@ -360,14 +359,15 @@ class Feed:
     def span(self, name: str, **args: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
         """Name what the body of a `with` does, for traces: a phase of the training loop.
 
-        Phases follow one another: one inside another interrupts it. `args` are up to three
-        numbers; the dict that the `with` gives takes what is known only later.
+        One inside another interrupts it. `args` are up to three numbers; the dict that the `with`
+        gives takes what is known only later.
         """
         return self.spans.span(name, **args)
 
     def notice(self, kind: str, text: str = "", **fields: Any) -> None:
         """Send a remark for people ("log", "progress", ...); it has no answer."""
         self._stream.send(Type.NOTICE, {"kind": kind, "text": text, **fields})
+        self._teller.tell()
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait for the answers of everything pipelined so far. Raises `FeedError` on a refusal."""

@@ -177,6 +177,18 @@ def test_long_wait_is_told_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(waits) >= 3
 
 
+def test_clock_of_a_bridge_elsewhere_is_measured(tmp_path: Path) -> None:
+    now = time.time_ns() + 5_000_000_000
+    welcome = TAKES | {"clock": {"received": now, "sent": now}}
+    with FakeBridge(tmp_path, batches(1), welcome=welcome, tcp=True) as bridge:
+        with headrace.connect(bridge.address) as feed:
+            for batch in feed:
+                feed.commit(batch.step)
+    told = bridge.sent(Type.SPANS)[0]
+    assert told["offset"] == pytest.approx(5e9, abs=2e9)
+    assert 0 < told["uncertainty"] < 2e9
+
+
 def test_golden_frame_is_what_the_feed_sends() -> None:
     r = Recorder()
     r.dropped = 2

@@ -129,6 +129,8 @@ class TrainerConfig(_Section):
     """Steps between published weights."""
     wait_weights: WaitWeights = field(default_factory=WaitWeights)
     warm_start: WarmStart = field(default_factory=WarmStart)
+    trackers: tuple[str, ...] = ()
+    """Where each step is logged: of `headrace.trackers.KINDS`."""
     profile: Profile = field(default_factory=Profile)
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from headrace import checkpoint as checkpoints
-from headrace import warmstart, weights
+from headrace import trackers, warmstart, weights
 from headrace.batch import Batch
 from headrace.checkpoint import Checkpoint
 from headrace.dial import connect
@@ -113,6 +113,7 @@ class Trainer:
         if not (feed.config.paths.weights and feed.config.paths.checkpoints):
             raise TrainingError("the bridge names no folders for weights and checkpoints")
         self.cfg = TrainerConfig.from_dict(feed.config.trainer)
+        trackers.attach(feed, trackers.chosen(self.cfg.trackers))
         self.model = ModelConfig.from_json({"architecture": ARCHITECTURE, **feed.config.model})
         c = self.cfg
         self.learner = Learner(
@@ -307,6 +308,7 @@ class _Progress:
         _log.info("warm start %d/%d, loss %.3f", done, total, loss)
         fields = {"phase": "warm start", "done": done, "total": total, "loss": loss}
         self._feed.notice("progress", f"warm start {done}/{total}", **fields)
+        self._feed.spans.cut(_PROGRESS_S)  # so that whoever watches sees a long start
 
 
 def _log_step(batch: Batch, m: Mapping[str, float], took: float, waited: float) -> None:
