@@ -23,7 +23,7 @@ type frame struct {
 
 // film runs a command in a terminal for some seconds and draws what it showed as
 // an SVG that plays by itself. The terminal is util-linux's `script`.
-func film(ctx context.Context, command string, seconds float64, out string) error {
+func film(ctx context.Context, command, title string, seconds float64, out string) error {
 	path, err := exec.LookPath("script")
 	if err != nil {
 		return fmt.Errorf("a terminal to record in: %w (package bsdutils or util-linux)", err)
@@ -34,21 +34,19 @@ func film(ctx context.Context, command string, seconds float64, out string) erro
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a folder of /tmp
 	text, times := filepath.Join(dir, "text"), filepath.Join(dir, "times")
-	sized := fmt.Sprintf("stty cols %d rows %d; exec %s", termColumns, termRows, command)
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
+	sized := fmt.Sprintf("stty cols %d rows %d; exec timeout --signal INT %g %s", termColumns, termRows, seconds, command)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration((seconds+10)*float64(time.Second)))
 	defer cancel()
 	recorder := exec.CommandContext(ctx, path, "--quiet", "--flush", "--log-out", text, "--log-timing", times, "--logging-format", "classic", "--command", sized)
 	recorder.Env = append(os.Environ(), "TERM=xterm-256color", "COLORTERM=truecolor")
-	recorder.Cancel = func() error { return recorder.Process.Signal(os.Interrupt) }
-	recorder.WaitDelay = 3 * time.Second
-	if err := recorder.Run(); err != nil && ctx.Err() == nil {
+	if err := recorder.Run(); err != nil {
 		return fmt.Errorf("record %s: %w", command, err)
 	}
 	frames, err := frames(text, times)
 	if err != nil {
 		return err
 	}
-	svg := draw(frames, seconds, command)
+	svg := draw(frames, seconds, title)
 	fmt.Printf("%s  %d frames, %d kB\n", out, len(frames), len(svg)/1000)
 	return os.WriteFile(out, svg, 0o644) //nolint:gosec // a picture of the documentation
 }

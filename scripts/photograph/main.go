@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -33,13 +34,14 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("out", "docs/img", "folder for the pictures")
 	group := flags.String("group", "", "group to show; default the kept one whose rewards differ most")
 	record := flags.String("record", "", "command to record in a terminal, instead of pages")
+	title := flags.String("title", "", "command as the picture shows it; default the recorded one")
 	seconds := flags.Float64("seconds", 8, "how long to record")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case *record != "":
-		return film(ctx, *record, *seconds, *out+"/top.svg")
+		return film(ctx, *record, cmp.Or(*title, *record), *seconds, *out+"/ui-top.svg")
 	case *url == "" || *name == "":
 		return fmt.Errorf("say --url and --run, or --record")
 	}
