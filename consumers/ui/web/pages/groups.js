@@ -15,7 +15,11 @@ export default function Groups() {
   const run = parts[1];
   const about = useGet(api("runs", run));
   const [every, setEvery] = useState(0); // seconds until it asks again: soon while the run is being read
-  const list = useGet(api("runs", run, "groups", { ...query, limit: query.limit ?? LIMIT }), { every });
+  const path = api("runs", run, "groups", { ...query, limit: query.limit ?? LIMIT });
+  const list = useGet(path, { every });
+  useEffect(() => { // a search looks for a while and says where to go on: an empty page is no answer
+    if (list.path === path && list.data?.next && !list.data.groups.length) setQuery({ cursor: list.data.next });
+  }, [list.data]);
   const next = reading(list.data, query) ? 1 : about.data?.live && !query.cursor ? 5 : 0;
   if (next !== every) setEvery(next);
   const rows = useRef(null);

@@ -45,7 +45,7 @@ function Search({ value }) {
     return () => clearTimeout(timer);
   }, [text]);
   return html`<label class="wide">text in a trajectory
-    <input type="search" id="search" value=${text} placeholder="words of a message, a reason, a task" onInput=${(e) => setText(e.target.value)}
+    <input type="search" id="search" value=${text} placeholder="words of a message, a reason or a task; or an id" onInput=${(e) => setText(e.target.value)}
       onKeyDown=${(e) => e.key === "Enter" && change({ q: text })} /></label>`;
 }
 
