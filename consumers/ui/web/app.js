@@ -4,7 +4,7 @@ import { html, render, signal, useEffect, useRef } from "./lib/preact.js";
 import { route, useRoute, Link, to } from "./lib/router.js";
 import { stream } from "./lib/api.js";
 import { choice, setTheme } from "./lib/theme.js";
-import { Badge, Empty, ErrorBox, Loading, Choice } from "./lib/ui.js";
+import { Badge, Choice, Empty, ErrorBox, Loading, Ticks, clock } from "./lib/ui.js";
 
 // Each address, its page's module in pages/, and the navigation's entry it belongs to.
 const routes = [
@@ -66,6 +66,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>Skip to the content</a>
     <header class="top"><${Brand} run=${run} live=${live} /><${Nav} run=${run} tab=${tab} />
       <div class="tools">${live && html`<${Connection} live=${live} />`}<${ThemeChoice} /></div></header>
+    ${live && html`<${Lost} live=${live} />`}
     <main id="main" tabindex="-1" ref=${main}>
       ${page === null ? html`<h1>No such page</h1><${Empty} title="There is nothing at this address."><${Link} to="/">See all runs</${Link}></${Empty}>`
         : error ? html`<h1>This page did not load</h1><${ErrorBox} error=${error} retry=${retry} />`
@@ -98,6 +99,13 @@ function Connection({ live }) {
   const kind = { live: "good", connecting: "plain", retrying: "bad", paused: "plain" }[c.status];
   return html`<div class=${"connection " + kind} role="status" aria-live="polite" title=${c.error ?? "This page is kept up to date by the server"}><i aria-hidden="true"></i>
     <span>${c.text}</span></div>`;
+}
+
+/** Says that what is seen is old, once a second attempt to reach the server has failed. */
+function Lost({ live }) {
+  const { status, attempt, error } = live.connection.value, s = live.state.value;
+  if (status !== "retrying" || attempt < 2 || !s) return null;
+  return html`<p class="lost"><strong>The numbers are those of ${clock(s.now)}.</strong> <${Ticks} text=${error} /></p>`;
 }
 
 const ThemeChoice = () => html`<${Choice} label="Theme" value=${choice.value} onChange=${setTheme}

@@ -14,7 +14,7 @@ let current = null;
  * The live state of a run. The same run answers the same stream; another run closes the one before; null closes it.
  * @returns {{run: string, state: Signal, steps: Signal, series: Signal, span: Signal, connection: Signal, setSpan: function, close: function}}
  *   state: board.State or null before the first; steps: columns; series: columns of `span` seconds;
- *   connection: {status: "connecting"|"live"|"retrying"|"paused", text, error, retryAt (ms)}
+ *   connection: {status: "connecting"|"live"|"retrying"|"paused", text, error, retryAt (ms), attempt}
  */
 export function stream(run) {
   if (current?.run === run) return current;
@@ -26,11 +26,11 @@ export function stream(run) {
 function open(run) {
   const s = {
     run, state: signal(null), steps: signal(noSteps()), series: signal({ at: [] }), span: signal(spans.short),
-    connection: signal({ status: "connecting", text: "connecting", error: null, retryAt: 0 }),
+    connection: signal({ status: "connecting", text: "connecting", error: null, retryAt: 0, attempt: 0 }),
   };
   let source = null, timer = 0, attempt = 0, n = null, closed = false, hidden = 0, asking = null, meanwhile = null, slow = 0, slower = 0;
 
-  const tell = (status, text, error = null, retryAt = 0) => { s.connection.value = { status, text, error, retryAt }; };
+  const tell = (status, text, error = null, retryAt = 0) => { s.connection.value = { status, text, error, retryAt, attempt }; };
   const hang = () => { source?.close(); source = null; clearTimeout(timer); };
 
   function connect() {
