@@ -26,7 +26,7 @@ MOST_ARGS = 3
 """Numbers that a span keeps of those it is given."""
 COMPILE_LANE = 1
 
-_NAME_BYTES = 100
+_NAME_BYTES, _MOST_NAMES, _MOST_LANE = 100, 500, 63  # the bridge refuses some more
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 
 _Row = tuple[str, int, int, int, dict[str, float]]  # name, lane, start and end in ns, args
@@ -100,6 +100,7 @@ class Recorder:
         args: Mapping[str, Any] | None = None,
     ) -> None:
         """Record a span of two times of `time.monotonic_ns`."""
+        lane = min(max(lane, 0), _MOST_LANE)
         row = (name, lane, start_ns, max(end_ns, start_ns), dict(args or {}))
         with self._lock:
             if len(self._rows) < self.room:
@@ -176,8 +177,11 @@ def _columns(rows: list[_Row], wall: int, at: int) -> dict[str, Any]:
     name, lane, start, duration, args = [], [], [], [], []
     before = at
 
-    def place(text: str) -> int:
-        return names.setdefault(_short(text), len(names))
+    def place(text: Any) -> int:
+        known = _short(text)
+        if known not in names and len(names) >= _MOST_NAMES:
+            known = "other"  # the last: what has more names than this is no name
+        return names.setdefault(known, len(names))
 
     for i, (text, line, begun, ended, numbers) in enumerate(rows):
         name.append(place(text))
@@ -192,8 +196,8 @@ def _columns(rows: list[_Row], wall: int, at: int) -> dict[str, Any]:
     return {"names": list(names), **columns}
 
 
-def _short(text: str) -> str:
-    return text.encode()[:_NAME_BYTES].decode(errors="ignore") or "?"
+def _short(text: Any) -> str:
+    return str(text).encode(errors="replace")[:_NAME_BYTES].decode(errors="ignore") or "?"
 
 
 def _number(value: Any) -> float | None:

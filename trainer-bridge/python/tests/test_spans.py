@@ -88,6 +88,14 @@ def test_odd_names_and_arguments_still_make_a_frame() -> None:
     assert [len(n) for n in body["names"]] == [100, 1]
     assert body["args"] == []  # of four the first three count, and none is a finite number
     assert json.loads(encode(Type.SPANS, body)[HEADER.size :]) == body
+    for i in range(2000):
+        r.record(f"step {i}\ud800", -i, 0, 1)
+    body = r.take()
+    assert body is not None
+    assert len(body["names"]) == 501
+    assert body["names"][-1] == "other"
+    assert body["lane"] == [0] * 2000
+    assert encode(Type.SPANS, body)
 
 
 def test_clock_takes_the_fastest_exchange() -> None:
