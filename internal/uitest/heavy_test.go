@@ -55,12 +55,10 @@ func trajectory(n int) fields {
 		"text":     []fields{{"segment": 0, "pieces": pieces}}, "address": fields{"seq": 1, "index": 0}, "bytes": 9, "commands": fields{}}
 }
 
-// TestTokenView_LongTrajectoryStaysFluid: 32k tokens are on the page as a
+// longTrajectory: 32k tokens are on the page as a
 // screenful, and neither another colour nor a leap to the end takes long.
-func TestTokenView_LongTrajectoryStaysFluid(t *testing.T) {
-	browser := open(t)
-	base, run := pages(t)
-	tab := visit(t, browser, instead(t, base, "/trajectories/", trajectory(32<<10)), "/r/"+run+"/t/g/0/0")
+func longTrajectory(t *testing.T, w world) {
+	tab := visit(t, w.browser, instead(t, w.base, "/trajectories/", trajectory(32<<10)), "/r/"+w.run+"/t/g/0/0")
 	if err := tab.See("tokens", `document.querySelector(".token-text b")`); err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +94,9 @@ func TestTokenView_LongTrajectoryStaysFluid(t *testing.T) {
 	}
 }
 
-// TestTrajectory_HostileBytesAreOnlyShown: what a producer wrote is text, however
+// hostileBytes: what a producer wrote is text, however
 // it looks, and numbers that contradict each other break nothing.
-func TestTrajectory_HostileBytesAreOnlyShown(t *testing.T) {
-	browser := open(t)
-	base, run := pages(t)
+func hostileBytes(t *testing.T, w world) {
 	evil := trajectory(40)
 	const script = `<img src=x onerror="window.caught=1"><script>window.caught=1</script>`
 	evil["status"], evil["reason"], evil["reward"], evil["environment"] = "failed", script, nil, "__proto__"
@@ -113,7 +109,7 @@ func TestTrajectory_HostileBytesAreOnlyShown(t *testing.T) {
 	evil["messages"] = []fields{{"role": script, "content": script}, {"role": "assistant", "content": "<think>" + strings.Repeat("<tool_call>{", 5000)},
 		{"role": "tool", "name": script, "content": `{"a": [` + strings.Repeat("[", 3000)}, {"role": "assistant", "content": strings.Repeat("\u202e\u2067שלום ", 200_000)}, {"role": "", "content": ""}}
 	for _, v := range []View{Laptop, Phone} {
-		tab := visit(t, browser, instead(t, base, "/trajectories/", evil), "/r/"+run+"/t/g/0/0")
+		tab := visit(t, w.browser, instead(t, w.base, "/trajectories/", evil), "/r/"+w.run+"/t/g/0/0")
 		if err := tab.Show(v); err != nil {
 			t.Fatal(err)
 		}

@@ -135,22 +135,20 @@ func weigh(t *testing.T, tab *Tab) weight {
 	return weight{heap.UsedSize / 1e6, float64(dom.Nodes), float64(dom.JsEventListeners)}
 }
 
-// TestRunPage_LeftOpenNeitherGrowsNorMissesAnything is a browser left open for
+// leftOpen is a browser left open for
 // hours: the page shows the last of thousands of events, asks for what a gap hid,
 // and holds no more than it did after the first thousand.
-func TestRunPage_LeftOpenNeitherGrowsNorMissesAnything(t *testing.T) {
-	browser := open(t)
-	base, run := pages(t)
-	h := newHasty(t, base, run)
+func leftOpen(t *testing.T, w world) {
+	h := newHasty(t, w.base, w.run)
 	server := httptest.NewServer(h)
 	defer server.Close()
-	tab, end, err := NewTab(browser, server.URL, Laptop)
+	tab, end, err := NewTab(w.browser, server.URL, Laptop)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
 	defer server.CloseClientConnections()
-	if err := tab.Open("/r/" + run); err != nil {
+	if err := tab.Open("/r/" + w.run); err != nil {
 		t.Fatal(err)
 	}
 	const warm, more = 500, 2500

@@ -4,17 +4,15 @@ package uitest
 
 import "testing"
 
-// TestPages_FirstPaint reports how soon a page shows something, cold and again.
+// firstPaint reports how soon a page shows something, cold and again.
 // The bound is loose: a shared machine may be slow; the figures are in the log.
-func TestPages_FirstPaint(t *testing.T) {
-	browser := open(t)
-	base, run := pages(t)
-	tab, end, err := NewTab(browser, base, Laptop)
+func firstPaint(t *testing.T, w world) {
+	tab, end, err := NewTab(w.browser, w.base, Laptop)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
-	for _, path := range []string{"/", "/r/" + run, "/r/" + run, "/r/" + run + "/groups", "/r/" + run + "/letters"} {
+	for _, path := range []string{"/", "/r/" + w.run, "/r/" + w.run, "/r/" + w.run + "/groups", "/r/" + w.run + "/letters"} {
 		if err := tab.Open(path); err != nil {
 			t.Fatal(err)
 		}

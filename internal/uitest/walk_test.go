@@ -3,7 +3,6 @@
 package uitest
 
 import (
-	"context"
 	"fmt"
 	"testing"
 )
@@ -28,6 +27,10 @@ func walk(run string) []stop {
 			`document.querySelector("main .trace")`, nil},
 		{"groups", func(t *Tab) error { return t.Click(`nav a[href$="/groups"]`) },
 			see("Groups") + rows(1), []string{"#search", ".filters select", ".group-list a"}},
+		{"groups by keys", func(t *Tab) error { return t.Press("j", "j", "k", "j", Enter) },
+			see("Group "), []string{".column h3 a"}},
+		{"groups again", func(t *Tab) error { return t.Click(`nav a[href$="/groups"]`) },
+			see("Groups") + rows(2), nil},
 		{"groups filtered", func(t *Tab) error { return filter(t) },
 			`location.search.includes("outcome=kept")` + rows(1) + ` && [...document.querySelectorAll(".group-list .badge")].every((b) => b.textContent === "kept")`, []string{".chips button"}},
 		{"groups searched", func(t *Tab) error { return search(t, "answer") },
@@ -108,23 +111,21 @@ func tokens(t *Tab) error {
 	return t.Press(Right, Right, End)
 }
 
-// TestPages_WalkedAsAUser goes through every page by clicking, in both themes
+// walkedAsAUser goes through every page by clicking, in both themes
 // and on a phone, and fails on anything a user or a developer would frown at.
-func TestPages_WalkedAsAUser(t *testing.T) {
-	browser := open(t)
-	base, run := pages(t)
+func walkedAsAUser(t *testing.T, w world) {
 	for name, v := range map[string]View{"light": Laptop, "dark": Night, "phone": Phone} {
-		t.Run(name, func(t *testing.T) { walkIn(t, browser, base, run, v) })
+		t.Run(name, func(t *testing.T) { walkIn(t, w, v) })
 	}
 }
 
-func walkIn(t *testing.T, browser context.Context, base, run string, v View) {
-	tab, end, err := NewTab(browser, base, v)
+func walkIn(t *testing.T, w world, v View) {
+	tab, end, err := NewTab(w.browser, w.base, v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
-	for _, s := range walk(run) {
+	for _, s := range walk(w.run) {
 		if err := s.reach(tab); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}

@@ -24,19 +24,36 @@ import (
 // have, on a real server.
 const seen = subjects.Run("seen")
 
-// open starts a browser for the test.
-func open(t *testing.T) context.Context {
-	t.Helper()
+// world is a browser, and the pages of a made-up run to look at.
+type world struct {
+	browser   context.Context
+	base, run string
+}
+
+// TestPages looks at one run through one browser, in every way that counts.
+func TestPages(t *testing.T) {
 	browser, end, err := Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(end)
-	return browser
+	w := world{browser, pages(t), string(seen)}
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, world)
+	}{
+		{"first paint is soon", firstPaint},
+		{"walked as a user nothing is amiss", walkedAsAUser},
+		{"a long trajectory stays fluid", longTrajectory},
+		{"hostile bytes are only shown", hostileBytes},
+		{"left open it neither grows nor misses anything", leftOpen},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
+	}
 }
 
-// pages serves the pages of a made-up run and gives their address and its name.
-func pages(t *testing.T) (base, run string) {
+// pages serves the pages of a made-up run and gives their address.
+func pages(t *testing.T) string {
 	t.Helper()
 	conn := natstest.Connect(t, natstest.InProcess(t))
 	report, err := synth.Write(t.Context(), conn, synth.Options{Run: seen, Trajectories: 3000, Seed: 7})
@@ -53,7 +70,7 @@ func pages(t *testing.T) (base, run string) {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return server.URL, string(seen)
+	return server.URL
 }
 
 // one is a bus with one run.

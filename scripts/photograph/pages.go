@@ -14,6 +14,7 @@ import (
 type shot struct {
 	file, path string
 	views      []string // light, dark, phone
+	height     int64    // of the laptop's view
 	ready      string   // a JavaScript expression that is true once there is something to see
 	pose       string   // JavaScript that is run before the picture is taken
 }
@@ -36,11 +37,11 @@ const posed = `(async () => {
 func shots(run, group, trajectory, other string) []shot {
 	at := "/r/" + url.PathEscape(run)
 	return []shot{
-		{"ui-run", at, []string{"light", "dark", "phone"}, `document.querySelectorAll("main .grid section").length > 5`, ""},
-		{"ui-groups", at + "/groups", []string{"light"}, `document.querySelector(".group-list a.open")`, ""},
-		{"ui-group", at + "/g/" + group, []string{"light", "phone"}, `document.querySelector(".column .talk")`, ""},
-		{"ui-trajectory", at + "/t/" + trajectory, []string{"light", "dark"}, `document.querySelector(".token-text b")`, posed},
-		{"ui-diff", at + "/diff/" + trajectory + "/" + other, []string{"light"}, `document.querySelector(".turn-diff")`, ""},
+		{"ui-run", at, []string{"light", "dark", "phone"}, 1000, `document.querySelectorAll("main .grid section").length > 5`, ""},
+		{"ui-groups", at + "/groups", []string{"light"}, 820, `document.querySelector(".group-list a.open")`, ""},
+		{"ui-group", at + "/g/" + group, []string{"light", "phone"}, 820, `document.querySelector(".column .talk")`, ""},
+		{"ui-trajectory", at + "/t/" + trajectory, []string{"light", "dark"}, 820, `document.querySelector(".token-text b")`, posed},
+		{"ui-diff", at + "/diff/" + trajectory + "/" + other, []string{"light"}, 820, `document.querySelector(".turn-diff")`, ""},
 	}
 }
 
@@ -97,7 +98,11 @@ func choose(tab *uitest.Tab, run, group string) (string, []string, error) {
 }
 
 func take(tab *uitest.Tab, s shot, view, out string) error {
-	if err := tab.Show(views[view]); err != nil {
+	v := views[view]
+	if !v.Phone {
+		v.Height = s.height
+	}
+	if err := tab.Show(v); err != nil {
 		return err
 	}
 	if err := tab.Open(s.path); err != nil {
