@@ -83,7 +83,8 @@ func (r *reader) event(m *bus.Msg, trainer source, e any, facts func() (int64, p
 
 // drawTrainer puts the trainers' spans on their lines. Of the one that commits,
 // the last part of each train step gets what its commit says and the flows; a
-// commit without such a span is drawn from its own times.
+// commit without such a span is drawn from its own times. What a trainer waits
+// for its first batch is its start, as on the board: nobody could have kept it busy.
 func (r *reader) drawTrainer(ctx context.Context, trainer source, commits []subjects.CommitEvent, flows map[subjects.Step][]uint64) error {
 	ends := map[int]*subjects.CommitEvent{}
 	blocks := r.told.trainers[trainer]
@@ -98,7 +99,11 @@ func (r *reader) drawTrainer(ctx context.Context, trainer source, commits []subj
 		}
 		r.report.Steps++
 	}
+	starting := false
 	for i, b := range blocks {
+		if starting = b.name == nameStart || starting && b.name != nameTrain; starting && b.name == nameWait {
+			b.name, b.args = nameStart, append(slices.Clone(b.args), perfetto.Text("waits for", "its first batch"))
+		}
 		if c := ends[i]; c != nil {
 			b.ends, b.args = flows[c.Step], slices.Concat(b.args, factsOf(c))
 		}
