@@ -22,6 +22,7 @@ const (
 	labelWidth  = 10
 	narrowest   = 24 // columns: below it nothing is readable
 	shownSyncs  = 3
+	shownRoles  = 3
 	shownEvals  = 3
 	meanOfSteps = 10
 )
@@ -33,6 +34,7 @@ const (
 	rankStaleness
 	rankWaited
 	rankEpisodes
+	rankSays
 	rankHeldOut
 	rankGroups
 	rankQueues
@@ -73,6 +75,7 @@ func Render(p Picture, s Screen) []string {
 	g.queues()
 	g.groups()
 	g.staleness()
+	g.says()
 	g.syncs()
 	above := len(g.blocks)
 	g.sentences()

@@ -39,6 +39,7 @@ func picture() Picture {
 		Rates:        board.Rates{Trajectories: 69.4, Tokens: 12345, TrainedTokens: 4400, Bytes: 103424},
 		Syncs: []board.Sync{{Version: 31, Engine: "engine-0", Seconds: .1}, {Version: 31, Engine: "sglang-on-another-machine-with-a-long-name", Error: "load: no such file"},
 			{Version: 30, Engine: "engine-0", Seconds: .04}},
+		Roles: []board.Role{{Role: "bridge", Instance: "b", Heard: 1}, {Role: "grouper", Instance: "g", Text: "waiting for 3 slots of group t17", Heard: 1}, {Role: "grouper", Instance: "old", Text: "gone", Heard: 99}},
 		Advice: []board.Advice{{Code: "engine_bound", Text: "The engines limit the run: they compute 97% of the time, and the trainer waits 34% of its own.", Knob: "more engines (engine.count)"},
 			{Code: "zero_variance", Text: "48% of the groups teach nothing.", Knob: "other tasks"}, {Code: "other", Text: "not shown"}},
 	}

@@ -60,8 +60,11 @@ func engineRows(list []board.Engine, live bool) (rows [][]string) {
 	for i := range list {
 		e := &list[i]
 		version := fmt.Sprint(e.Version)
-		if live && !e.Ready {
-			version += "?" // not in the registry, or without weights
+		switch {
+		case e.Version < 0:
+			version = unknown
+		case live && !e.Ready:
+			version += "?" // it is not in the registry
 		}
 		rows = append(rows, []string{e.Name, version, percent(e.Busy), count(e.Running), count(e.Waiting), count(e.TokensPerSecond), percent(e.CacheHit), percent(e.RowFill),
 			percent(e.TokenUsage), percent(e.PausedFraction), ago(e.Heard)})

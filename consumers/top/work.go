@@ -73,6 +73,23 @@ func (g *page) groups() {
 	g.list(rankEpisodes, "episodes", append(parts, dropped(t.Dropped)...))
 }
 
+// says is what processes say that they do or wait for.
+func (g *page) says() {
+	var out []line
+	label := "waiting"
+	for _, r := range g.State.Roles {
+		if r.Text == "" || r.Heard.Or(0) > 10 {
+			continue
+		}
+		out = append(out, *labeled(label).add(plain, "%s: %s", r.Role, strings.TrimPrefix(r.Text, "waiting for ")))
+		label = ""
+		if len(out) == shownRoles {
+			break
+		}
+	}
+	g.put(rankSays, out...)
+}
+
 // dropped are the reasons, the most frequent first.
 func dropped(m map[string]int64) (parts []string) {
 	reasons := make([]string, 0, len(m))
