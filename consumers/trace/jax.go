@@ -29,11 +29,15 @@ type JAXOptions struct {
 	// MaxEvents bounds the events that are drawn; the shortest are left out.
 	// Default 200000.
 	MaxEvents int
+	// Found says that nobody asked for these profiles by name: one that cannot be
+	// read is counted, and is no error.
+	Found bool
 }
 
 // JAXReport says what of the profiles was drawn.
 type JAXReport struct {
 	Profiles int `json:"profiles"`
+	Unread   int `json:"unread,omitempty"`
 	Tracks   int `json:"tracks"`
 	Events   int `json:"events"`
 	// LeftOut are the shortest ones, beyond the bound.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headrace/headrace/consumers/perfetto"
 )
@@ -29,25 +30,21 @@ const (
 //
 // A profile's times count from its start. The trainer marks each step that it
 // profiles with an annotation that carries its Unix time, which places events to
-// some microseconds on the trainer's clock; Options.Clock then puts them on the
+// some microseconds on the trainer's clock; o.Clock then puts them on the
 // server's, like the trainer's spans. Without marks the start in profile.json
 // counts, which may be 100 ms off, and without that the error is [ErrJAXClock].
-// Nothing is written unless all profiles could be read.
+// Nothing is written unless all profiles could be read, or nobody asked for them by name.
 func MergeJAX(w io.Writer, paths []string, o JAXOptions) (*JAXReport, error) {
 	if o.MaxEvents <= 0 {
 		o.MaxEvents = defaultJAXEvents
 	}
 	report, tracks := &JAXReport{}, map[string][]block{}
 	for _, path := range paths {
-		file, err := jaxFile(path)
-		if err != nil {
-			return nil, err
+		p, began, uncertain, err := openJAX(path, o.MaxEvents)
+		if err != nil && o.Found {
+			report.Unread++
+			continue
 		}
-		p, err := readJAX(file, o.MaxEvents)
-		if err != nil {
-			return nil, err
-		}
-		began, uncertain, err := p.began(file)
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +54,35 @@ func MergeJAX(w io.Writer, paths []string, o JAXOptions) (*JAXReport, error) {
 		p.place(tracks, began+o.Clock, o, report)
 	}
 	return report, drawJAX(w, tracks, report)
+}
+
+// openJAX reads a profile and finds when it began, by the trainer's clock.
+func openJAX(path string, most int) (p *jaxProfile, began int64, uncertain time.Duration, err error) {
+	file, err := jaxFile(path)
+	if err == nil {
+		p, err = readJAX(file, most)
+	}
+	if err == nil {
+		began, uncertain, err = p.began(file)
+	}
+	return p, began, uncertain, err
+}
+
+// jax appends the profiles that were asked for, or else those that the trainer
+// took in the window.
+func (r *reader) jax(w io.Writer) (err error) {
+	clock := r.clocks[r.trainer()]
+	paths := r.o.JAX
+	if len(paths) == 0 && r.o.Profiles != "" {
+		if paths, err = JAXProfiles(r.o.Profiles, r.from-clock.ahead, r.to-clock.ahead); err != nil {
+			return err
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	r.report.JAX, err = MergeJAX(w, paths, JAXOptions{From: r.from, To: r.to, Clock: clock.ahead, Found: len(r.o.JAX) == 0})
+	return err
 }
 
 // take keeps an event, if it is one of the longest.

@@ -22,6 +22,10 @@ type Options struct {
 	MaxTrajectories int
 	// Progress, if set, hears what is read and how many messages were, now and then.
 	Progress func(what string, messages int)
+	// JAX are profiles of the trainer to merge: folders or files, see [MergeJAX].
+	// With none of them it is those of the folder Profiles, if set, that overlap the window.
+	JAX      []string
+	Profiles string
 }
 
 // DefaultLast is the window when nobody names one.
@@ -56,6 +60,8 @@ type Report struct {
 	TrainSeconds float64 `json:"train_seconds"`
 	Packets      int64   `json:"packets"`
 	Bytes        int64   `json:"bytes"`
+	// JAX is what was merged of JAX profiles.
+	JAX *JAXReport `json:"jax,omitempty"`
 }
 
 // Write draws a window of a run, live or ended, to w. The error is the bus's,
@@ -75,7 +81,11 @@ func Write(ctx context.Context, conn *bus.Conn, run subjects.Run, o Options, w i
 	r.d.write(out, r.from)
 	r.report.From, r.report.To = time.Unix(0, r.from).UTC(), time.Unix(0, r.to).UTC()
 	r.report.Packets, r.report.Bytes = out.Written()
-	if err := out.Flush(); err != nil {
+	err := out.Flush()
+	if err == nil {
+		err = r.jax(w)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", run, err)
 	}
 	return r.report, nil

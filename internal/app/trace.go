@@ -38,6 +38,9 @@ func Trace(ctx context.Context, s Source, run subjects.Run, o trace.Options, pat
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
+	if !s.Remote && o.Profiles == "" {
+		o.Profiles = filepath.Join(runDir(filepath.Join(s.Root, string(run))).checkpoints(), "profiles")
+	}
 	report, err := trace.Write(ctx, conn, run, o, f)
 	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ it. Open the file at ui.perfetto.dev (it stays on your machine).`,
 	}
 	c.Flags().DurationVar(&o.Last, "last", app.DefaultTrace, "how much of the run's end")
 	c.Flags().StringVar(&steps, "step", "", "a step, or steps as in 40..42, from the opening of their first group on")
+	c.Flags().StringArrayVar(&o.JAX, "jax", nil, "merge this JAX profile, a folder or *.trace.json.gz (default: those that the trainer took in the window)")
 	c.Flags().StringVarP(&path, "output", "o", "", "file to write (default RUN.pftrace)")
 	f.flags(c)
 	return c
@@ -93,6 +94,10 @@ func traceText(w io.Writer, r *app.TraceReport, path string) {
 	}
 	if r.Dropped > 0 {
 		fmt.Fprintf(w, "  %d spans found no room in their process since it started\n", r.Dropped)
+	}
+	if x := r.JAX; x != nil {
+		fmt.Fprintf(w, "  %d JAX profiles with %d events on %d lines, placed to ±%.3g ms (left out: %d events, %d profiles that cannot be read)\n",
+			x.Profiles, x.Events, x.Tracks, x.Uncertainty*1e3, x.LeftOut, x.Unread)
 	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "  %d more trajectories are left out: choose a shorter window\n", r.LeftOut)
