@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from headrace.trackers.base import Experiment

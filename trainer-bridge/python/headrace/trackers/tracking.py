@@ -102,10 +102,18 @@ def _facts(batch: Batch) -> dict[str, float]:
 class Tracking:
     """Some trackers, fed by a thread: `log` neither waits nor raises."""
 
-    def __init__(self, trackers: Iterable[tuple[str, Tracker]], folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        trackers: Iterable[tuple[str, Tracker]],
+        folder: Path | None = None,
+        waiting: int | None = None,
+    ) -> None:
+        """Keep totals in `folder`; let so many steps wait (default some, 0: any number)."""
         self._trackers = list(trackers)
         self._totals = _Totals(folder)
-        self._queue: queue.Queue[tuple[int, dict[str, float], int] | None] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[tuple[int, dict[str, float], int] | None] = queue.Queue(
+            _WAITING if waiting is None else waiting
+        )
         self.dropped = 0
         """Steps that were not logged since too many were waiting."""
         self._failed: set[str] = set()
@@ -134,14 +142,14 @@ class Tracking:
         except queue.Full:
             self.dropped += 1
 
-    def close(self) -> None:
-        """Log what waits, for some seconds at most; twice is harmless."""
+    def close(self, timeout_s: float | None = _CLOSE_S) -> None:
+        """Log what waits, for some seconds at most (None: for ever); twice is harmless."""
         if self._closed or not self._trackers:
             return
         self._closed = True
         with contextlib.suppress(queue.Full):
-            self._queue.put(None, timeout=_CLOSE_S)
-        self._thread.join(_CLOSE_S)
+            self._queue.put(None, timeout=timeout_s)
+        self._thread.join(timeout_s)
         if self.dropped or self._thread.is_alive():
             _log.warning("trackers: %d steps were not logged", self.dropped + self._queue.qsize())
 
