@@ -55,6 +55,7 @@ func TestParse_AMistakeIsOneLine(t *testing.T) {
 		says     []string // parts of the message
 	}{
 		{"unknown section", "model:\n", "modell:\n", 23, "modell", []string{"unknown field", "allowed", "model", "trainer"}},
+		{"unknown tracker", "  steps: 10", "  steps: 10\n  trackers: [excel]", 0, "trainer.trackers", []string{"excel", "wandb tensorboard mlflow trackio"}},
 		{"unknown field", "group_size: 8", "groupsize: 8", 17, "grouper.groupsize", []string{"unknown field", "group_size"}},
 		{"unknown field far inside", "every: 10", "evry: 10", 20, "grouper.evaluation.evry", []string{"every, tasks"}},
 		{"unknown field in flow style", "{need: none}", "{neeed: none}", 27, "trainer.wait_weights.neeed", []string{"need, timeout_s"}},

@@ -54,6 +54,9 @@ type Trainer struct {
 	WaitWeights WaitWeights `yaml:"wait_weights" json:"wait_weights"`
 	// WarmStart teaches the format by supervised learning before step 1.
 	WarmStart WarmStart `yaml:"warm_start" json:"warm_start"`
+	// Trackers that each step is logged to: wandb, tensorboard, mlflow, trackio.
+	// Their packages come with pip install 'headrace[trackers]'.
+	Trackers []string `yaml:"trackers" json:"trackers,omitempty"`
 	// Profile takes a JAX profile of some steps.
 	Profile Profile `yaml:"profile" json:"profile,omitzero"`
 }
@@ -125,6 +128,11 @@ func (t *Trainer) validate() error {
 	}
 	if len(t.Betas) != 2 || !within(t.Betas[0], 0, 1) || !within(t.Betas[1], 0, 1) {
 		return fieldErrorf("trainer.betas", "%v; want two numbers in [0, 1)", t.Betas)
+	}
+	for _, k := range t.Trackers {
+		if trackers := []string{"wandb", "tensorboard", "mlflow", "trackio"}; !slices.Contains(trackers, k) {
+			return fieldErrorf("trainer.trackers", "%q; allowed: %v", k, trackers)
+		}
 	}
 	if s := t.Profile.Steps; s != "" && !profiled(s) {
 		return fieldErrorf("trainer.profile.steps", "%q; want a step, or steps as in 40..42, 100 at most", s)
