@@ -114,7 +114,6 @@ class Trainer:
             raise TrainingError("the bridge names no folders for weights and checkpoints")
         self.cfg = TrainerConfig.from_dict(feed.config.trainer)
         trackers.attach(feed, trackers.chosen(self.cfg.trackers))
-        trackers.attach(feed, trackers.chosen(self.cfg.trackers))
         self.model = ModelConfig.from_json({"architecture": ARCHITECTURE, **feed.config.model})
         c = self.cfg
         self.learner = Learner(
