@@ -80,7 +80,7 @@ function make(box, legend, now, props) {
     scales: { x: { time: xKind === "time", range: (u, lo, hi) => (lo === hi ? [lo - 1, hi + 1] : [lo, hi]) }, y: { range: (u, lo, hi) => reach(lo, hi, min, max) } },
     axes: [
       { ...axis, size: 24, space: 64, grid: { show: false }, ...(xKind === "time" ? { values: (u, at) => at.map((t) => wall(t)) } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] }) },
-      { ...axis, size: small ? 44 : 52, space: small ? 26 : 34, values: (u, at) => at.map((v) => (v === null ? "" : as(v))) },
+      { ...axis, size: 52, space: small ? 26 : 34, values: (u, at) => at.map((v) => (v === null ? "" : as(v))) },
     ],
     hooks: { setCursor: [(u) => { if (now()) write(legend, now(), u.cursor.idx ?? now().x.length - 1); }] },
   }, data(props), box);

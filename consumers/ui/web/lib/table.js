@@ -1,20 +1,24 @@
 // A real table with a caption; on a narrow screen each row becomes a card whose cells carry their column's name.
-import { html } from "./preact.js";
+import { html, useState } from "./preact.js";
+import { int } from "./format.js";
 
 /**
  * @param {{caption: string, hideCaption?: boolean, columns: Column[], rows: object[], rowKey?: function, rowClass?: function,
- *   sort?: string, onSort?: function, empty?: any}} props
+ *   sort?: string, onSort?: function, empty?: any, few?: number, total?: number}} props
  *   Column: {key, label, title?, num?: boolean, head?: boolean (the row's name), wide?: boolean (a whole line of a card), sort?: boolean, render?: (row) => any}
  *   sort: the key sorted by, with "-" before it for descending; onSort(key) is called on a click
+ *   few: so many rows are drawn until the reader asks for all; total: how many there are, if more than the rows
  */
-export function Table({ caption, hideCaption, columns, rows, rowKey = (r, i) => i, rowClass, sort, onSort, empty = "none yet" }) {
+export function Table({ caption, hideCaption, columns, rows, rowKey = (r, i) => i, rowClass, sort, onSort, empty = "none yet", few = Infinity, total = rows.length }) {
+  const [all, showAll] = useState(false);
+  const drawn = all ? rows : rows.slice(0, few);
   return html`<table role="table" class="data">
     <caption class=${hideCaption ? "sr" : ""}>${caption}</caption>
     <thead role="rowgroup"><tr role="row">${columns.map((c) => html`<${Head} key=${c.key} column=${c} sort=${sort} onSort=${onSort} />`)}</tr></thead>
     <tbody role="rowgroup">${rows.length === 0
       ? html`<tr role="row" class="hollow"><td role="cell" colspan=${columns.length}>${empty}</td></tr>`
-      : rows.map((row, i) => html`<tr role="row" key=${rowKey(row, i)} class=${rowClass?.(row)}>${columns.map((c) => cell(c, row))}</tr>`)}</tbody>
-  </table>`;
+      : drawn.map((row, i) => html`<tr role="row" key=${rowKey(row, i)} class=${rowClass?.(row)}>${columns.map((c) => cell(c, row))}</tr>`)}</tbody>
+  </table>${rows.length > few && html`<button type="button" class="quiet" aria-expanded=${all} onClick=${() => showAll(!all)}>${all ? "show fewer" : `show ${int(rows.length)}${total > rows.length ? ` of ${int(total)}` : ""}`}</button>`}`;
 }
 
 function Head({ column: c, sort, onSort }) {

@@ -1,12 +1,12 @@
 // The inference engines: what each is doing, and how it took each version of the weights.
-import { html, useState } from "../../lib/preact.js";
+import { html } from "../../lib/preact.js";
 import { Section, Table, Badge, Bar, Num, Time, int, short, seconds, percent, ago, plural } from "../../lib/ui.js";
 
 /** A table of engines with a bar of where each one's time goes. */
 export function Engines({ s }) {
   const engines = s.engines ?? [];
   return html`<${Section} wide title="Engines" aside=${plural(engines.length, "engine")}>
-    <${Table} caption="Engines of the run" hideCaption columns=${columns(s)} rows=${engines} rowKey=${(e) => e.name} empty="No engine has registered yet: the trainer announces version 0 first, then engines load it." />
+    <${Table} caption="Engines of the run" hideCaption columns=${columns(s)} rows=${engines} few=${16} rowKey=${(e) => e.name} empty="No engine has registered yet: the trainer announces version 0 first, then engines load it." />
   </${Section}>`;
 }
 
@@ -38,24 +38,21 @@ function Time10({ e }) {
     <small class="muted num">${percent(e.busy)} busy${paused > 0.001 ? `, ${percent(paused)} paused` : ""}</small>`;
 }
 
-const few = 8;
 const phases = [["pause", "--c3"], ["load", "--c1"], ["verify", "--c4"], ["resume", "--c2"]];
 
 /** The last updates of weights, each with its phases. */
 export function Syncs({ s }) {
-  const [all, showAll] = useState(false);
-  const known = s.syncs ?? [], syncs = all ? known : known.slice(0, few);
+  const syncs = s.syncs ?? [];
   const longest = Math.max(...syncs.map((x) => x.seconds ?? 0), 0);
   return html`<${Section} title="Weight updates" aside=${html`<span class="legend inline">${phases.map(([p, c]) => html`<span key=${p}><i style=${`background:var(${c})`}></i>${p}</span>`)}</span>`}>
-    <${Table} caption="The newest weight updates of engines" hideCaption rows=${syncs} rowKey=${(x) => `${x.version}/${x.engine}/${x.at}`} empty="No engine has loaded weights yet." columns=${[
+    <${Table} caption="The newest weight updates of engines" hideCaption rows=${syncs} few=${8} rowKey=${(x) => `${x.version}/${x.engine}/${x.at}`} empty="No engine has loaded weights yet." columns=${[
       { key: "version", label: "version", num: false, head: true, render: (x) => int(x.version) },
-      { key: "engine", label: "engine", render: (x) => html`<bdi>${x.engine}</bdi>` },
+      { key: "engine", label: "engine", render: (x) => html`<bdi class="nowrap">${x.engine}</bdi>` },
       { key: "phases", wide: true, label: "phases", title: "Paused, loading, verifying, resuming; drawn to the longest of these", render: (x) => (x.error
         ? html`<span class="bad">${x.error}</span>`
         : html`<${Bar} small legend=${false} as=${seconds} label=${`Version ${x.version} on ${x.engine}`} total=${longest} parts=${phases.map(([p, c]) => ({ label: p, value: x[p], colour: c }))} />`) },
       { key: "seconds", label: "took", num: true, render: (x) => html`<${Num} value=${x.seconds} as=${seconds} title="From pause to resume" why="it failed" />` },
       { key: "at", label: "at", num: true, render: (x) => html`<span class="nowrap"><${Time} at=${x.at} now=${s.now} /></span>` },
     ]} />
-    ${known.length > few && html`<button type="button" class="quiet" aria-expanded=${all} onClick=${() => showAll(!all)}>${all ? "show fewer" : `show the last ${int(known.length)}`}</button>`}
   </${Section}>`;
 }

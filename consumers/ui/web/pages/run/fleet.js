@@ -1,18 +1,13 @@
 // The processes of a run: who plays, and what each role says of itself.
-import { html, useState } from "../../lib/preact.js";
+import { html } from "../../lib/preact.js";
 import { Section, Table, Badge, Bar, Num, int, percent, ago } from "../../lib/ui.js";
-
-const few = 8;
 
 /** Producers with their heartbeats, those heard of last first. */
 export function Producers({ s }) {
-  const [all, showAll] = useState(false);
   const producers = s.producers ?? [], total = s.producers_total ?? producers.length;
   const late = producers.filter((p) => p.heard > 10).length;
-  const rows = all ? producers : producers.slice(0, few);
   return html`<${Section} title="Producers" aside=${`${int(total)} seen${late ? `, ${int(late)} silent for more than 10 s` : ""}`}>
-    <${Table} caption="Producers, those heard of last first" hideCaption columns=${columns} rows=${rows} rowKey=${(p) => p.name} empty="No producer has joined yet. One command does: headrace produce." />
-    ${producers.length > few && html`<button type="button" class="quiet" aria-expanded=${all} onClick=${() => showAll(!all)}>${all ? "show fewer" : `show ${int(producers.length)}${total > producers.length ? ` of ${int(total)}` : ""}`}</button>`}
+    <${Table} caption="Producers, those heard of last first" hideCaption columns=${columns} rows=${producers} few=${8} total=${total} rowKey=${(p) => p.name} empty="No producer has joined yet. One command does: headrace produce." />
   </${Section}>`;
 }
 
