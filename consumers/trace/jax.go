@@ -44,6 +44,8 @@ type JAXReport struct {
 	LeftOut int `json:"left_out,omitempty"`
 	// Uncertainty is how far the events may be from where they were, in seconds.
 	Uncertainty float64 `json:"uncertainty_seconds"`
+
+	packets, bytes int64
 }
 
 const (

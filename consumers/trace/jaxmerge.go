@@ -81,8 +81,13 @@ func (r *reader) jax(w io.Writer) (err error) {
 	if len(paths) == 0 {
 		return nil
 	}
-	r.report.JAX, err = MergeJAX(w, paths, JAXOptions{From: r.from, To: r.to, Clock: clock.ahead, Found: len(r.o.JAX) == 0})
-	return err
+	x, err := MergeJAX(w, paths, JAXOptions{From: r.from, To: r.to, Clock: clock.ahead, Found: len(r.o.JAX) == 0})
+	if err != nil {
+		return err
+	}
+	r.report.JAX = x
+	r.report.Packets, r.report.Bytes = r.report.Packets+x.packets, r.report.Bytes+x.bytes
+	return nil
 }
 
 // take keeps an event, if it is one of the longest.
@@ -175,6 +180,7 @@ func drawJAX(w io.Writer, tracks map[string][]block, report *JAXReport) error {
 		report.Tracks++
 		p.blocks(p.track(perfetto.Track{Parent: process, Name: name, Rank: i + 1}), nest(tracks[name]))
 	}
+	report.packets, report.bytes = p.Written()
 	return p.Flush()
 }
 

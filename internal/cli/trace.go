@@ -96,8 +96,10 @@ func traceText(w io.Writer, r *app.TraceReport, path string) {
 		fmt.Fprintf(w, "  %d spans found no room in their process since it started\n", r.Dropped)
 	}
 	if x := r.JAX; x != nil {
-		fmt.Fprintf(w, "  %d JAX profiles with %d events on %d lines, placed to ±%.3g ms (left out: %d events, %d profiles that cannot be read)\n",
-			x.Profiles, x.Events, x.Tracks, x.Uncertainty*1e3, x.LeftOut, x.Unread)
+		fmt.Fprintf(w, "  JAX profiles: %d, with %d events on %d lines, placed to ±%.3g ms\n", x.Profiles, x.Events, x.Tracks, x.Uncertainty*1e3)
+		if x.LeftOut+x.Unread > 0 {
+			fmt.Fprintf(w, "  left out are %d shorter events and %d profiles that cannot be read\n", x.LeftOut, x.Unread)
+		}
 	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "  %d more trajectories are left out: choose a shorter window\n", r.LeftOut)
