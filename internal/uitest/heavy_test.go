@@ -58,7 +58,7 @@ func trajectory(n int) fields {
 // longTrajectory: 32k tokens are on the page as a
 // screenful, and neither another colour nor a leap to the end takes long.
 func longTrajectory(t *testing.T, w world) {
-	tab := visit(t, w.browser, instead(t, w.base, "/trajectories/", trajectory(32<<10)), "/r/"+w.run+"/t/g/0/0")
+	tab := visit(t, w, instead(t, w.base, "/trajectories/", trajectory(32<<10)), "/r/"+w.run+"/t/g/0/0")
 	if err := tab.See("tokens", `document.querySelector(".token-text b")`); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func hostileBytes(t *testing.T, w world) {
 	evil["messages"] = []fields{{"role": script, "content": script}, {"role": "assistant", "content": "<think>" + strings.Repeat("<tool_call>{", 5000)},
 		{"role": "tool", "name": script, "content": `{"a": [` + strings.Repeat("[", 3000)}, {"role": "assistant", "content": strings.Repeat("\u202e\u2067שלום ", 200_000)}, {"role": "", "content": ""}}
 	for _, v := range []View{Laptop, Phone} {
-		tab := visit(t, w.browser, instead(t, w.base, "/trajectories/", evil), "/r/"+w.run+"/t/g/0/0")
+		tab := visit(t, w, instead(t, w.base, "/trajectories/", evil), "/r/"+w.run+"/t/g/0/0")
 		if err := tab.Show(v); err != nil {
 			t.Fatal(err)
 		}

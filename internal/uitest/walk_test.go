@@ -31,7 +31,7 @@ func walk(run string) []stop {
 			see("Group "), []string{".column h3 a"}},
 		{"groups again", func(t *Tab) error { return t.Click(`nav a[href$="/groups"]`) },
 			see("Groups") + rows(2), nil},
-		{"groups filtered", func(t *Tab) error { return filter(t) },
+		{"groups filtered", filter,
 			`location.search.includes("outcome=kept")` + rows(1) + ` && [...document.querySelectorAll(".group-list .badge")].every((b) => b.textContent === "kept")`, []string{".chips button"}},
 		{"groups searched", func(t *Tab) error { return search(t, "answer") },
 			`location.search.includes("q=answer") && document.querySelector(".group-list mark")`, nil},

@@ -113,9 +113,9 @@ func picture(t *testing.T, tab *Tab, name string) {
 }
 
 // visit opens a tab at a path below the base address.
-func visit(t *testing.T, browser context.Context, base, path string) *Tab {
+func visit(t *testing.T, w world, base, path string) *Tab {
 	t.Helper()
-	tab, end, err := NewTab(browser, base, Laptop)
+	tab, end, err := NewTab(w.browser, base, Laptop)
 	if err != nil {
 		t.Fatal(err)
 	}
