@@ -141,7 +141,8 @@ func (w *world) fate(t task) (f fate) {
 	}
 	f.won = r.Float64() < chance
 	f.lasts = int64(1.2 * float64(second) * math.Exp(0.45*r.NormFloat64()))
-	if r.IntN(400) == 0 {
+	ending := int(w.trainer.committed) >= w.o.Steps-12
+	if r.IntN(400) == 0 && t.Kind == subjects.Train && !ending {
 		f.lasts *= 12 // the long tail
 	}
 	f.status = subjects.Succeeded
@@ -163,7 +164,9 @@ func (w *world) fate(t task) (f fate) {
 	}
 	f.broken = r.IntN(4000) == 0
 	f.twice = !f.broken && r.IntN(5000) == 0
-	w.misfortune(t, &f)
+	if !ending { // or the run would end with minutes of waiting
+		w.misfortune(t, &f)
+	}
 	f.score(t, r.Float64())
 	return f
 }
