@@ -141,7 +141,7 @@ func (w *world) fate(t task) (f fate) {
 	}
 	f.won = r.Float64() < chance
 	f.lasts = int64(1.2 * float64(second) * math.Exp(0.45*r.NormFloat64()))
-	ending := int(w.trainer.committed) >= w.o.Steps-12
+	ending := int(w.trainer.committed) >= w.o.Steps-min(80, w.o.Steps/2)
 	if r.IntN(400) == 0 && t.Kind == subjects.Train && !ending {
 		f.lasts *= 12 // the long tail
 	}
