@@ -10,12 +10,12 @@ import (
 // said; NaN where they are unknown.
 type facts struct {
 	v *board.View
-	// Of the trainer's last minute, its start left out.
+	// Of the trainer's time, its start left out.
 	wait, train, compile, publish, checkpoint float64
 	busy                                      float64 // of the engines' devices
 	queued                                    float64 // requests that wait in the engines, by those that run
 	generate, env                             float64 // of the episodes' time
-	idle                                      float64 // of the minute, in which nothing was being played
+	idle                                      float64 // of the time, in which nothing was being played
 	used                                      float64 // of what the engines could compute
 	tail                                      float64 // how many times as long as half of the groups the slowest twentieth took
 	zeroVariance, stale                       float64 // of the groups that closed lately
@@ -30,15 +30,15 @@ const (
 // look works the facts out; not ok: there are not enough.
 func look(v *board.View) (f *facts, ok bool) {
 	s := v.State
-	r := &s.Trainer.Recent
+	r := &v.Doing
 	running := 1 - r.Start.Or(0)
-	if s.Step.Committed < fewestSteps || !r.Wait.Known() || running < .2 {
+	if s.Step.Committed < fewestSteps || !r.Wait.Known() || running < .2 && s.End == "" {
 		return nil, false
 	}
 	part := func(n board.Number) float64 { return n.Or(0) / running }
 	f = &facts{v: v, wait: part(r.Wait), train: part(r.Train) + part(r.Prepare), compile: part(r.Compile), publish: part(r.Publish), checkpoint: part(r.Checkpoint),
 		busy: float64(v.Busy), generate: float64(v.GenerateFraction), env: float64(v.EnvFraction)}
-	f.idle = idle(v.Minute.InFlight)
+	f.idle = idle(v.Series.InFlight)
 	f.tail, f.taken = float64(v.Tail), float64(v.Taken)
 	f.used = f.busy * v.RowFill.Or(1)
 	f.zeroVariance, f.stale = math.NaN(), math.NaN()
@@ -49,7 +49,7 @@ func look(v *board.View) (f *facts, ok bool) {
 	return f, true
 }
 
-// idle is the part of the minute in which nothing was in flight.
+// idle is the part of the time in which nothing was in flight.
 func idle(inFlight board.Column) float64 {
 	none, n := 0.0, 0.0
 	for _, x := range inFlight {

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/consumers/advise/simtest"
 	"github.com/headrace/headrace/consumers/board"
+	"github.com/headrace/headrace/subjects"
 )
 
 // simulated runs: for each rule at least one that it is for, and one beside it
@@ -98,6 +100,26 @@ func TestRules_SayWhatIsTrueByConstruction(t *testing.T) {
 	}
 }
 
+// TestRules_OfARunThatEndedAreOfAllOfIt: what limited it, not what its last
+// minute was like.
+func TestRules_OfARunThatEndedAreOfAllOfIt(t *testing.T) {
+	for _, c := range simulated {
+		t.Run(c.name, func(t *testing.T) {
+			r := simtest.Base()
+			c.vary(&r)
+			b, now := simtest.Play(r, Rules)
+			for i := range 90 { // nothing but reports after the last step
+				at := now.Add(time.Duration(i+1) * time.Second)
+				b.Report(&subjects.Gauges{Role: "bridge", Instance: "up", At: at.UnixNano(), Values: map[string]float64{"trainers": 1}}, at)
+			}
+			b.Entry(&subjects.Entry{At: now.UnixNano(), End: subjects.EndComplete})
+			if got := b.State(now.Add(24 * time.Hour)).Advice; got[0].Code != c.want {
+				t.Errorf("%v, first %s, want %s", codes(got), got[0].Text, c.want)
+			}
+		})
+	}
+}
+
 func TestRules_EachHasARunThatTriggersItAndOneThatDoesNot(t *testing.T) {
 	for _, code := range Codes() {
 		if code == NotEnoughData || code == Stall {
@@ -130,7 +152,7 @@ func TestRules_AStallComesFirst(t *testing.T) {
 	b, now := simtest.Play(simtest.Base(), Rules)
 	s := b.State(now)
 	s.Stall = &board.Stall{Code: "no_engine", Text: "no engine serves the run", Since: s.Now - 60}
-	got := Rules(&board.View{State: &s, Minute: &board.Series{}})
+	got := Rules(&board.View{State: &s, Series: &board.Series{}})
 	if got[0].Code != Stall || !strings.Contains(got[0].Text, "no engine serves the run") || got[0].Evidence[0].Value != 60 {
 		t.Errorf("says %+v", got)
 	}

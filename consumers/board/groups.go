@@ -193,15 +193,15 @@ func (g *groups) lately(n int) (sum closed) {
 const tailSeconds = 120
 
 // tail is the age that 95 of 100 groups stay below, by that of half of them: of
-// those that closed in the two minutes before the newest, and opened after since.
-func (g *groups) tail(since float64) float64 {
+// those that closed in the span before the newest, and opened after since.
+func (g *groups) tail(since, span float64) float64 {
 	newest := math.Inf(-1)
 	for _, a := range g.ages {
 		newest = max(newest, a.closed)
 	}
 	var ages []float64
 	for _, a := range g.ages {
-		if a.closed >= newest-tailSeconds && a.closed-a.seconds >= since {
+		if a.closed >= newest-span && a.closed-a.seconds >= since {
 			ages = append(ages, a.seconds)
 		}
 	}
@@ -210,6 +210,20 @@ func (g *groups) tail(since float64) float64 {
 	}
 	slices.Sort(ages)
 	return ages[len(ages)*95/100] / ages[len(ages)/2]
+}
+
+// ever counts all groups that closed.
+func (g *groups) ever() (sum closed) {
+	for o, n := range g.outcomes {
+		sum.all += n
+		switch o {
+		case subjects.ZeroVariance:
+			sum.zeroVariance = n
+		case subjects.Stale:
+			sum.stale = n
+		}
+	}
+	return sum
 }
 
 // keptNow is what waits for a batch.

@@ -11,6 +11,7 @@ type history struct {
 	grown  []float64 // since the board began to look
 	at     []float64 // of the samples, oldest first
 	values []float64 // len(keys) a sample
+	first  float64   // when the first report came
 }
 
 const mostSamples = 72
@@ -45,7 +46,9 @@ func (h *history) add(now float64, m map[string]float64) {
 		h.last[i] = v
 	}
 	n := len(h.at)
-	if n > 0 && now-h.at[n-1] < h.every {
+	if n == 0 {
+		h.first = now
+	} else if now-h.at[n-1] < h.every {
 		return
 	}
 	if n == mostSamples {
@@ -57,9 +60,13 @@ func (h *history) add(now float64, m map[string]float64) {
 }
 
 // over is by how much a counter grew in the last span seconds before now, and
-// in how many; nothing where it was not said or nothing was heard meanwhile.
+// in how many; nothing where it was not said or nothing was heard meanwhile. A
+// span without end is all the time that was looked at.
 func (h *history) over(key int, now, span float64) (grown, seconds float64) {
 	n := len(h.at)
+	if n >= 2 && math.IsInf(span, 1) && !math.IsNaN(h.last[key]) {
+		return h.grown[key], h.at[n-1] - h.first
+	}
 	if n < 2 || math.IsNaN(h.last[key]) || h.at[n-1] < now-span {
 		return math.NaN(), 0
 	}

@@ -121,15 +121,29 @@ func (s *series) columns(span int) Series {
 	}
 	rows = rows[max(0, len(rows)-min(max(span, 1), coarseSeconds)/step):]
 	out := Series{N: s.made}
-	columns := []*Column{&out.At, &out.Trajectories, &out.Tokens, &out.TrainedTokens, &out.TrainerWait, &out.EngineBusy, &out.OpenGroups,
-		&out.KeptGroups, &out.BatchesReady, &out.InFlight, &out.Staleness}
-	for i, c := range columns {
+	for i, c := range out.columns() {
 		*c = make(Column, len(rows))
 		for k := range rows {
 			(*c)[k] = rows[k][i]
 		}
 	}
 	return out
+}
+
+func (s *Series) columns() []*Column {
+	return []*Column{&s.At, &s.Trajectories, &s.Tokens, &s.TrainedTokens, &s.TrainerWait, &s.EngineBusy, &s.OpenGroups, &s.KeptGroups, &s.BatchesReady, &s.InFlight, &s.Staleness}
+}
+
+// until is the series up to a time.
+func (s Series) until(at float64) Series {
+	n := len(s.At)
+	for n > 0 && s.At[n-1] > at {
+		n--
+	}
+	for _, c := range s.columns() {
+		*c = (*c)[:n]
+	}
+	return s
 }
 
 // PointsSince are the points of one second behind the n-th, as far as they are

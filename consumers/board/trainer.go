@@ -154,14 +154,20 @@ func (t *trainer) spans(b *subjects.SpanBatch, now float64) {
 // mostSkew is how far ahead of the server a clock is believed, seconds.
 const mostSkew = 60
 
-// state is the trainer for people.
-func (t *trainer) state(connected int) Trainer {
+// seconds are those since the run's start.
+func (t *trainer) seconds() moments {
 	all := t.byCommits
 	for _, what := range []int{doCheckpoint, doPublish, doPrepare} {
 		all[what] = max(t.bySpans[what], 0)
 	}
 	all[doStart] += t.bySpans[doStart]
 	all[doTrain] = max(all[doTrain]-all[doPrepare], 0) // a commit's training has both
+	return all
+}
+
+// state is the trainer for people.
+func (t *trainer) state(connected int) Trainer {
+	all := t.seconds()
 	out := Trainer{Connected: connected, Seconds: all.times(), Wait: Number(math.NaN()), Compiles: t.compiles, Resumes: max(t.starts-1, 0),
 		Version: t.version, Checkpoint: t.checkpoint, StepSeconds: Number(t.median()), TokensPerSecond: Number(t.speed(recentSteps))}
 	if t.wall > 0 {

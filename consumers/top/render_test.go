@@ -21,7 +21,7 @@ func picture() Picture {
 	s := &board.State{Run: "frozenlake-7", Recipe: "frozenlake", Environments: []string{"frozenlake", "calculator"}, Started: 1e9, Now: 1e9 + 754, Live: true,
 		Step: board.StepState{Committed: 31, Cut: 32, Max: 48}, StalenessMaxAllowed: 1,
 		Evals: []board.Eval{{Round: 12, Sampled: .59, Greedy: .773}, {Round: 24, Sampled: .762, Greedy: .801}},
-		Trainer: board.Trainer{Connected: 1, Recent: board.Times{Wait: .34, Train: .5, Prepare: .02, Compile: .04, Publish: .06, Checkpoint: .04}, Wait: .312,
+		Trainer: board.Trainer{Connected: 1, Recent: board.Times{Wait: .34, Train: .5, Prepare: .02, Compile: .04, Publish: .06, Checkpoint: .04}, Wait: .312, Seconds: board.Times{Wait: 20, Train: 60, Publish: 5, Checkpoint: 5, Start: 10},
 			StepSeconds: 2.06, Compiles: 4, Resumes: 1, Version: 31},
 		Engines: []board.Engine{
 			{Name: "engine-0", Version: 31, Ready: true, Heard: .4, Running: 192, Waiting: 44, TokenUsage: .8, Busy: .97, PausedFraction: .02, TokensPerSecond: 12345, CacheHit: .73, RowFill: .85},

@@ -22,11 +22,12 @@ func doings(t *board.Times) []doing {
 
 func (g *page) trainer() {
 	s := g.State
-	if !s.Trainer.Recent.Wait.Known() && !s.Trainer.Recent.Train.Known() {
+	times := spent(s)
+	if !times.Wait.Known() && !times.Train.Known() {
 		g.put(rankTrainer, *labeled("trainer").add(faint, "nothing yet"))
 		return
 	}
-	doing := doings(&s.Trainer.Recent)
+	doing := doings(&times)
 	l := bar(doing, max(min(g.width/4, 30), 8))
 	var parts []string
 	for _, d := range doing {
@@ -50,6 +51,24 @@ func (g *page) trainer() {
 		}
 		g.list(rankWaited, "", parts)
 	}
+}
+
+// spent are the parts of the trainer's last minute, or, of a run that ended, of all
+// its time.
+func spent(s *board.State) board.Times {
+	if s.End == "" {
+		return s.Trainer.Recent
+	}
+	t := s.Trainer.Seconds
+	sum := board.Number(0)
+	all := []*board.Number{&t.Wait, &t.Train, &t.Checkpoint, &t.Publish, &t.Prepare, &t.Compile, &t.Start}
+	for _, x := range all {
+		sum += *x
+	}
+	for _, x := range all {
+		*x /= sum
+	}
+	return t
 }
 
 func plural(n int64, noun string) string {
