@@ -66,16 +66,17 @@ func (d *drawing) add(s source, rank int, name string, b block) {
 	p.rows[name].blocks = append(p.rows[name].blocks, b)
 }
 
-// The roles that are drawn from more than their spans.
+// The roles that have rows of their own.
 const (
 	roleGrouper  = "grouper"
 	roleProducer = "produce"
 	roleEngine   = "engine"
+	roleBridge   = "bridge"
 	roleTrainer  = "trainer"
 )
 
 // roles orders the processes as work flows; others follow.
-var roles = []string{roleGrouper, roleProducer, roleEngine, "bridge", roleTrainer}
+var roles = []string{roleGrouper, roleProducer, roleEngine, roleBridge, roleTrainer}
 
 func rank(role string) int {
 	if i := slices.Index(roles, role); i >= 0 {

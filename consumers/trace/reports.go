@@ -155,12 +155,12 @@ func (r *reader) loose(s source, flow uint64, d block) {
 	if flow != 0 {
 		d.flows = []uint64{flow}
 	}
-	rank, name := spanRow(s.role, d.lane-1)
+	rank, name := spanRow(s.role, d.name, d.lane-1)
 	r.d.add(s, rank, name, d)
 }
 
-// spanRow names the row of a role's lane.
-func spanRow(role string, lane int32) (rank int, name string) {
+// spanRow names the row of a span: by the lane its role has for such, or by what it is.
+func spanRow(role, span string, lane int32) (rank int, name string) {
 	switch {
 	case role == roleTrainer && lane == 1:
 		return rowCompiles, "compile"
@@ -172,6 +172,14 @@ func spanRow(role string, lane int32) (rank int, name string) {
 		return rowSyncs, "weight syncs"
 	case role == roleGrouper:
 		return rowSteps, "work"
+	case role == roleBridge && lane%2 == 0: // two lanes a rank
+		return rowBatches, "batches"
+	case role == roleBridge:
+		return rowSyncs, "trainer"
+	case role == roleProducer && span == "wait for task":
+		return rowSpans, "free slots"
+	case role == roleProducer && span == "acknowledge":
+		return rowSpans + 1, "acknowledging"
 	}
 	return rowSpans, "spans"
 }

@@ -9,7 +9,9 @@ import (
 func TestDrawTrainer_WaitsForTheFirstBatchAreItsStart(t *testing.T) {
 	r := &reader{report: &Report{}, d: newDrawing(), told: newTold()}
 	rank := trainerOf("rank0")
-	at := func(name string, start, end int64) block { return block{name: name, start: start * sec, end: end * sec} }
+	at := func(name string, start, end int64) block {
+		return block{name: name, start: start * sec, end: end * sec}
+	}
 	r.told.trainers[rank] = []block{ // of two starts, in no order
 		at(nameTrain, 9, 10), at(nameStart, 0, 5), at(nameWait, 5, 8), at("prepare", 8, 9), at(nameWait, 10, 14), at(nameTrain, 14, 15),
 		at(nameStart, 20, 25), at(nameWait, 25, 26), at("publish weights", 26, 27), at(nameWait, 27, 28), at(nameTrain, 28, 30), at(nameWait, 30, 31)}
