@@ -14,7 +14,7 @@ export default function Group() {
   const [, run, , name] = parts;
   const [open, setOpen] = useState(false);
   const { data: g, error, loading, reload } = useGet(api("runs", run, "groups", name), { every: open ? 3 : 0 });
-  const now = g?.group === name && g.outcome === "open";
+  const now = g?.group === name && unsettled(g);
   if (now !== open) setOpen(now);
   if (error && g?.group !== name) return html`<${Page} title=${`Group ${name}`}><${ErrorBox} error=${error} retry=${reload} /><//>`;
   if (g?.group !== name) return html`<${Page} title=${`Group ${name}`}>${loading && html`<${Loading}>Reading the group and its trajectories…<//>`}<//>`;
@@ -25,6 +25,12 @@ export default function Group() {
     ${g.left_out && html`<p class="muted">${g.left_out}</p>`}
     <${Members} key=${name} run=${run} title=${g.outcome === "open" ? "Trajectories so far" : "Trajectories"} members=${g.members ?? []} unused=${Array.isArray(g.unused) ? g.unused : []} />
   <//>`;
+}
+
+/** Whether more is to come of it: trajectories, a verdict, or its batch. */
+function unsettled(g) {
+  if (g.outcome === "open") return true;
+  return (g.outcome === "kept" || g.outcome === "partial") && !g.step && Date.now() / 1000 - g.closed < 600;
 }
 
 function Facts({ group: g, run }) {
@@ -51,7 +57,7 @@ function Members({ run, members, unused, title }) {
   const [picked, setPicked] = useState([]);
   const all = [...members, ...unused];
   const [chosen, setChosen] = useState(all[0]?.id);
-  const pick = (id) => setPicked(picked.includes(id) ? picked.filter((p) => p !== id) : [...picked, id]);
+  const pick = (id) => setPicked((old) => (old.includes(id) ? old.filter((p) => p !== id) : [...old, id].slice(0, 2)));
   const column = (m) => html`<${Member} key=${m.id} run=${run} member=${m} chosen=${(chosen ?? all[0].id) === m.id} picked=${picked.includes(m.id)} full=${picked.length >= 2} onPick=${() => pick(m.id)} />`;
   if (!all.length) return html`<p class="muted">No trajectory has arrived yet.</p>`;
   return html`

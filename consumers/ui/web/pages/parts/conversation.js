@@ -1,5 +1,6 @@
 /** A conversation as a conversation: what was thought and which tools were called is folded. */
 import { html, useState } from "../../lib/preact.js";
+import { plural } from "../../lib/format.js";
 import { blocks } from "./blocks.js";
 
 /** A text longer than this is cut until one asks for the rest. */
@@ -33,7 +34,7 @@ function Message({ message }) {
           <${Text} text=${b.text} code=${b.kind !== "reasoning"} /></details>`))}`;
 }
 
-const size = (text) => (text.length < 1000 ? `${text.length} characters` : `${(text.length / 1000).toFixed(1)}k characters`);
+const size = (text) => (text.length < 1000 ? plural(text.length, "character") : `${(text.length / 1000).toFixed(1)}k characters`);
 
 /**
  * A text in its own direction, folded where it is very long.
