@@ -9,6 +9,7 @@ package tap
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -146,7 +147,11 @@ func look(ctx context.Context, c *bus.Conn, run subjects.Run, b *board.Board) er
 		if n%int(othersEvery/sizesEvery) == 0 {
 			which = subjects.Streams()
 		}
-		if err := optional(ctx, sizes(ctx, c, run, b, which)); err != nil {
+		err := sizes(ctx, c, run, b, which)
+		if errors.Is(err, bus.ErrPermission) {
+			return nil
+		}
+		if err = optional(ctx, err); err != nil {
 			return err
 		}
 		select {

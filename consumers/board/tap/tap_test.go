@@ -25,8 +25,10 @@ type world struct {
 	conn *bus.Conn
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{TB: t, conn: natstest.Connect(t, natstest.Loopback(t))}
+func newWorld(t testing.TB) *world { return fill(t, natstest.Connect(t, natstest.Loopback(t))) }
+
+func fill(t testing.TB, conn *bus.Conn) *world {
+	w := &world{TB: t, conn: conn}
 	w.must(bus.EnsureStreams(t.Context(), w.conn, run, subjects.StreamOptions{}))
 	recipe := `{"name":"lake","environment":{"name":"frozenlake"},"trainer":{"steps":9},"grouper":{"max_staleness":2}}`
 	w.must(bus.CreateRun(t.Context(), w.conn, &subjects.RunRecord{V: 1, Run: run, Created: 1e18, Schema: subjects.SchemaVersion, Recipe: json.RawMessage(recipe)}))
@@ -115,6 +117,28 @@ func TestFollow_ShowsWhatWasAndWhatComes(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// TestFollow_NeedsAViewersRightsAlone: who asks for messages instead of having
+// consumers.
+func TestFollow_NeedsAViewersRightsAlone(t *testing.T) {
+	secure := natstest.NewSecure(t, run)
+	w := fill(t, secure.Connect(t, "admin"))
+	w.step(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	b, caughtUp, done := board.New(board.Config{}), make(chan struct{}), make(chan error, 1)
+	viewer := secure.Connect(t, "viewer")
+	go func() { done <- Follow(ctx, viewer, run, b, func() { close(caughtUp) }) }()
+	<-caughtUp
+	if s := b.State(time.Now()); s.Recipe != "lake" || s.Step.Committed != 1 || s.Trajectories.Trained != 8 || s.Trainer.Seconds.Publish < .09 {
+		t.Errorf("shows %+v", s)
+	}
+	w.step(2)
+	w.await(b, "at step 2, with an engine and sizes", func(s *board.State) bool {
+		return s.Step.Committed == 2 && s.Trajectories.Trained == 16 && len(s.Engines) == 1 && s.Engines[0].Ready && s.Queues[0].Bytes.Known()
+	})
+	cancel()
+	<-done
 }
 
 func TestFollow_CatchesUpWithARunThatSaysNothing(t *testing.T) {
