@@ -13,7 +13,7 @@ import (
 )
 
 // searchBudget is about how long a search for words may read bodies.
-const searchBudget = 200 * time.Millisecond
+const searchBudget = 150 * time.Millisecond
 
 func wrong(name, text, want string) error {
 	return badRequest(fmt.Errorf("%s %q: want %s", name, text, want))

@@ -39,6 +39,9 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
 	until := func(from, last uint64) func(uint64) {
 		done := func() {
 			if open.Add(-1) == 0 {
+				x.mu.Lock()
+				x.caughtUp = true
+				x.mu.Unlock()
 				ready()
 			}
 		}

@@ -70,6 +70,7 @@ type Index struct {
 	seen             uint64 // messages of ROLLOUTS
 	left             uint64 // messages of ROLLOUTS that were still to be read then
 	purged           uint64 // sequences below are purged
+	caughtUp         bool   // once, with what there was then
 	refused          uint64 // trajectories that count for nothing
 	headed           int    // rows whose headers were seen
 	orphans          int    // rows that only the ledger knows
@@ -215,6 +216,9 @@ func (x *Index) stats() Stats {
 	s := Stats{Trajectories: n, Of: n, Text: x.signs.rows, Refused: x.refused, Forgotten: x.forgotten, Tokens: x.gate.Tokens()}
 	if x.rollouts < x.target && x.seen > 0 {
 		s.Of += int(float64(n) / float64(x.seen) * float64(x.left-min(x.left, x.seen)))
+	}
+	if !x.caughtUp {
+		s.Of = max(s.Of, n+1)
 	}
 	s.TextOf = n - x.gone()
 	s.Purged = n - s.TextOf

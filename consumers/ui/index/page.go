@@ -77,18 +77,16 @@ func (x *Index) list(q *Query, limit int) *Page {
 	if q.Text != "" && !named {
 		return nil
 	}
-	list, from, now := x.ordered(q)
+	chosen, more, total, now := x.first(q, limit)
 	if named {
-		list, from = []place{{0, i}}, 0
+		chosen, more, total = []place{{0, i}}, false, 1
 	}
-	page, total := &Page{Groups: []Group{}, Indexed: x.stats()}, len(list)
-	page.Total = &total
-	end := min(from+limit, total)
-	for _, p := range list[from:end] {
+	page := &Page{Groups: []Group{}, Indexed: x.stats(), Total: &total}
+	for _, p := range chosen {
 		page.Groups = append(page.Groups, x.view(&x.groups[p.group], now))
 	}
-	if end < total && end > 0 {
-		page.Next = q.cursor(list[end-1], x.groups[list[end-1].group].id, now)
+	if n := len(chosen); more && n > 0 {
+		page.Next = q.cursor(chosen[n-1], x.groups[chosen[n-1].group].id, now)
 	}
 	return page
 }

@@ -205,28 +205,56 @@ func (q *Query) start() (at struct {
 	return at, now, nil
 }
 
+// chosen hands the groups that a query chooses to fn, those that were seen last
+// first, and with each the place that its page begins behind. It returns of what
+// time ages are.
+func (x *Index) chosen(q *Query, fn func(p, behind place)) (now int64) {
+	at, now, _ := q.start()
+	behind := place{math.Inf(-1), math.MaxUint32} // all
+	if at.id != "" {
+		behind = place{at.key, x.by[at.id]}
+	}
+	f := x.filter(q)
+	for i := len(x.groups) - 1; i >= 0; i-- {
+		if g := &x.groups[i]; f.takes(g) {
+			fn(place{key(g, q.Sort, now), uint32(i)}, behind)
+		}
+	}
+	return now
+}
+
 // ordered are the groups that a query chooses, in its order, the place at which
 // its page begins, and the time that ages are of.
 func (x *Index) ordered(q *Query) (list []place, from int, now int64) {
-	at, now, _ := q.start()
-	f := x.filter(q)
-	list = make([]place, 0, len(x.groups)/4)
-	for i := range x.groups {
-		if g := &x.groups[i]; f.takes(g) {
-			list = append(list, place{key(g, q.Sort, now), uint32(i)})
+	passed := 0
+	now = x.chosen(q, func(p, behind place) {
+		if list = append(list, p); before(p, behind) <= 0 {
+			passed++
 		}
-	}
+	})
 	slices.SortFunc(list, before)
-	if at.id == "" {
-		return list, 0, now
+	return list, passed, now
+}
+
+// first are the first n groups of a query's page, in its order, whether there are
+// more, and how many it chooses in all.
+func (x *Index) first(q *Query, n int) (page []place, more bool, total int, now int64) {
+	page = make([]place, 0, 2*n)
+	full := false // page[n-1] is the last of n in order
+	now = x.chosen(q, func(p, behind place) {
+		total++
+		if before(p, behind) <= 0 || full && before(p, page[n-1]) > 0 {
+			more = more || full
+			return
+		}
+		if page = append(page, p); len(page) == 2*n {
+			slices.SortFunc(page, before)
+			page, full, more = page[:n], true, true
+		}
+	})
+	slices.SortFunc(page, before)
+	if len(page) > n {
+		page, more = page[:n], true
 	}
-	last := place{at.key, 0}
-	if i, ok := x.by[at.id]; ok {
-		last.group = i
-	}
-	from, found := slices.BinarySearchFunc(list, last, before)
-	if found {
-		from++
-	}
-	return list, from, now
+	return page, more, total, now
 }

@@ -71,7 +71,7 @@ func (x *Index) search(ctx context.Context, q *Query, limit int, fetch Fetch, bu
 			last = s.list[s.next-1]
 		}
 		page.Next = q.cursor(last, x.groups[last.group].id, s.now)
-	case whole:
+	case whole && page.Indexed.Text == page.Indexed.TextOf:
 		n := len(page.Groups)
 		page.Total = &n
 	}
