@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string) error {
 	name := flags.String("run", "", "run to show")
 	out := flags.String("out", "docs/img", "folder for the pictures")
 	group := flags.String("group", "", "group to show; default the kept one whose rewards differ most")
+	only := flags.String("only", "", "only pictures whose name begins so, as in ui-run")
 	record := flags.String("record", "", "command to record in a terminal, instead of pages")
 	title := flags.String("title", "", "command as the picture shows it; default the recorded one")
 	seconds := flags.Float64("seconds", 8, "how long to record")
@@ -46,5 +47,5 @@ func run(ctx context.Context, args []string) error {
 	case *url == "" || *name == "":
 		return fmt.Errorf("say --url and --run, or --record")
 	}
-	return pictures(ctx, *url, *name, *group, *out)
+	return pictures(ctx, *url, *name, *group, *only, *out)
 }

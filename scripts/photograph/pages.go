@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/headrace/headrace/internal/uitest"
 )
@@ -30,7 +31,7 @@ const posed = `(async () => {
 	document.querySelector("input[value=logprob]").click();
 	const text = document.querySelector(".token-text");
 	await new Promise((r) => setTimeout(r, 300));
-	(text.querySelector("b.p3, b.p4, b.p2") ?? text.querySelector("b[class^=p]"))?.click();
+	["p4", "p3", "p2", "p1", "p0"].map((p) => text.querySelector("b." + p)).find((b) => b)?.click(); // the least likely
 	return true;
 })()`
 
@@ -45,7 +46,7 @@ func shots(run, group, trajectory, other string) []shot {
 	}
 }
 
-func pictures(ctx context.Context, address, run, group, out string) error {
+func pictures(ctx context.Context, address, run, group, only, out string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return fmt.Errorf("--url: %w", err)
@@ -71,6 +72,9 @@ func pictures(ctx context.Context, address, run, group, out string) error {
 	}
 	for _, s := range shots(run, group, members[0], members[len(members)-1]) {
 		for _, view := range s.views {
+			if !strings.HasPrefix(s.file+"-"+view, only) {
+				continue
+			}
 			if err := take(tab, s, view, out); err != nil {
 				return err
 			}
