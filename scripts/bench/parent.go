@@ -65,7 +65,7 @@ func (j job) profile(role string) (stop func()) {
 	if j.Profile == "" {
 		return func() {}
 	}
-	f, err := os.Create(filepath.Join(j.Profile, fmt.Sprintf("%s-%d-%s-%d-%d.pprof", role, j.Length, j.Sync, j.Groups, j.Index)))
+	f, err := os.Create(filepath.Join(j.Profile, fmt.Sprintf("%s-%d-%s-%d-%d%s.pprof", role, j.Length, j.Sync, j.Groups, j.Index, j.Telemetry)))
 	if err != nil || pprof.StartCPUProfile(f) != nil {
 		fmt.Fprintln(os.Stderr, "bench: no profile:", err)
 		return func() {}
