@@ -233,3 +233,10 @@ def test_a_finished_run_can_be_logged_afterwards(tmp_path: Path) -> None:
     assert got[1]["reward"] == pytest.approx(0.1)
     assert "reward" not in got[2]
     assert (got[2]["num_tokens"], got[2]["step_time"], got[2]["actor/entropy"]) == (30, 2, 2)
+
+
+def test_the_documentation_lists_every_name() -> None:
+    text = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
+    for ours, names in NAMES.items():
+        row = next(r for r in text.splitlines() if r.startswith(f"| `{ours}` |"))
+        assert all(f"`{n}`" in row for n in names), ours
