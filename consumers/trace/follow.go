@@ -3,6 +3,8 @@ package trace
 import (
 	"context"
 	"errors"
+	"math"
+	"sort"
 	"time"
 
 	"github.com/headrace/headrace/internal/bus"
@@ -23,7 +25,7 @@ func (r *reader) stored(ctx context.Context, s subjects.Stream, from, to int64) 
 	}
 	all := reach{state.FirstSeq, state.LastSeq}
 	if r.copied {
-		return all, nil
+		return r.happened(ctx, s, all, from, to)
 	}
 	if from > state.FirstTime.UnixNano() {
 		first, err := bus.SeqAt(ctx, r.conn, r.run, s, time.Unix(0, from))
@@ -40,6 +42,47 @@ func (r *reader) stored(ctx context.Context, s subjects.Stream, from, to int64) 
 		all.Last = min(all.Last, after-1)
 	}
 	return all, nil
+}
+
+// happened is what of a stream tells of a time, by what its messages say: of a
+// copy, whose messages were all stored at one time. They are in order as far as
+// the clocks of those who wrote them agree.
+func (r *reader) happened(ctx context.Context, s subjects.Stream, all reach, from, to int64) (reach, error) {
+	var failure error
+	first := func(after int64) uint64 {
+		return all.First + uint64(sort.Search(int(all.Last+1-all.First), func(i int) bool {
+			at, err := r.says(ctx, s, all.First+uint64(i))
+			failure = errors.Join(failure, err)
+			return err != nil || at >= after
+		}))
+	}
+	out := reach{first(from), all.Last}
+	if failure == nil {
+		out.Last = first(to+1) - 1
+	}
+	return out, failure
+}
+
+// says is the time that the first message from a sequence on says that can be
+// read; for ever after the last.
+func (r *reader) says(ctx context.Context, s subjects.Stream, seq uint64) (int64, error) {
+	for {
+		m, err := bus.Next(ctx, r.conn, r.run.StreamName(s), r.run.Filter(s), seq)
+		if errors.Is(err, bus.ErrNotFound) {
+			return math.MaxInt64, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		r.read(1)
+		var told struct {
+			At int64 `msgpack:"at"`
+		}
+		if subjects.DecodeMessage(m.Data, &told) == nil && told.At > 0 {
+			return told.At, nil
+		}
+		seq = m.Seq + 1
+	}
 }
 
 // around is what a stream was given that may tell of the window: a message

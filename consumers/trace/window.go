@@ -97,7 +97,7 @@ func (r *reader) steps(ctx context.Context, end int64) error {
 	return nil
 }
 
-// committed is a commit and when it was stored.
+// committed is a commit and when it was stored; in a copy, when it was made.
 type committed struct {
 	event  subjects.CommitEvent
 	stored int64
@@ -152,6 +152,9 @@ func (r *reader) commitFrom(ctx context.Context, seq uint64) (*committed, error)
 		r.read(1)
 		c := &committed{stored: m.Time.UnixNano()}
 		if subjects.DecodeMessage(m.Data, &c.event) == nil {
+			if r.copied {
+				c.stored = c.event.At
+			}
 			return c, nil
 		}
 		seq = m.Seq + 1
