@@ -11,13 +11,12 @@ import (
 
 // account is what the grouper says of its work.
 type account struct {
-	heard                          float64
-	open, kept, inFlight, oldest   float64
-	produced, trained, evalUnused  float64
-	dropped                        map[string]int64
-	past                           *history
-	text                           string
-	committed, held, ledgerEntries float64
+	heard                         float64
+	open, kept, inFlight, oldest  float64
+	produced, trained, evalUnused float64
+	dropped                       map[string]int64
+	past                          *history
+	held                          float64
 }
 
 const mostReasons = 64
@@ -26,7 +25,7 @@ func (a *account) report(g *subjects.Gauges, now float64) {
 	if a.past == nil {
 		a.past = newHistory(engineSamples*.8, "produced")
 	}
-	a.heard, a.text = now, clipText(g.Text)
+	a.heard = now
 	a.open, a.kept, a.inFlight = counter(g.Values, "open_groups"), counter(g.Values, "kept_groups"), counter(g.Values, "slots_in_flight")
 	a.oldest, a.held = counter(g.Values, "oldest_group_seconds"), counter(g.Values, "held_trajectories")
 	a.produced, a.trained, a.evalUnused = counter(g.Values, "produced"), counter(g.Values, "trained"), counter(g.Values, "evaluation_unused")

@@ -151,7 +151,7 @@ func look(ctx context.Context, c *bus.Conn, run subjects.Run, b *board.Board) er
 		if errors.Is(err, bus.ErrPermission) {
 			return nil
 		}
-		if err = optional(ctx, err); err != nil {
+		if err := optional(ctx, err); err != nil {
 			return err
 		}
 		select {
