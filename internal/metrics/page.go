@@ -54,7 +54,7 @@ func (p *Page) registry(c *bus.Conn) *prometheus.Registry {
 func (p *Page) Serve(ctx context.Context, c *bus.Conn, log zerolog.Logger) (stop func(), err error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("serve metrics: %w (choose another address with --metrics)", err)
+		return nil, fmt.Errorf("serve metrics: %w (choose another address)", err)
 	}
 	reg := p.registry(c)
 	mux := http.NewServeMux()

@@ -96,7 +96,7 @@ func TestServe_SaysWhenTheAddressIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Page{Addr: l.Addr().String(), Run: run}
-	if _, err := p.Serve(t.Context(), c, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "--metrics") {
+	if _, err := p.Serve(t.Context(), c, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "another address") {
 		t.Errorf("%v, want what to do", err)
 	}
 	if err := l.Close(); err != nil {
