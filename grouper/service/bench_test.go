@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,9 +49,11 @@ func published(b *testing.B) *bus.Conn {
 // all groups.
 func BenchmarkRun_Folds(b *testing.B) {
 	cfg := grouper.Config{Source: grouper.SourceExternal, GroupSize: benchSize, GroupsPerBatch: 8, Steps: benchGroups, Inspect: new(false)}
+	var cpu time.Duration
 	for range b.N {
 		b.StopTimer()
 		c := published(b)
+		cpu -= used(b)
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
 		b.StartTimer()
@@ -71,6 +74,7 @@ func BenchmarkRun_Folds(b *testing.B) {
 			return nil
 		})
 		b.StopTimer()
+		cpu += used(b)
 		if !errors.Is(err, all) {
 			b.Fatal(err, closed)
 		}
@@ -79,4 +83,15 @@ func BenchmarkRun_Folds(b *testing.B) {
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.N)*benchGroups*benchSize/b.Elapsed().Seconds(), "trajectories/s")
+	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N)/benchGroups/benchSize, "cpu-ns/trajectory")
+}
+
+// used is the processor time of this process: the server's too, and of use on
+// a machine that others work on.
+func used(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
