@@ -105,6 +105,7 @@ func TestClient_BatchesOfAnotherClock(t *testing.T) {
 		s.Page = func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Get("after") != "7" || r.URL.Query().Get("boot") != "b" {
 				http.Error(w, "place", http.StatusBadRequest)
+				return
 			}
 			now := time.Now().UnixNano()
 			a := wireBatches{Boot: "b", Now: now, Next: 8, Start: []int64{now - 50}, Duration: []int64{40}, Rows: []int64{3}, Tokens: []int64{24}, Prefill: []int64{1}}
