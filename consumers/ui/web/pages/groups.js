@@ -17,9 +17,7 @@ export default function Groups() {
   const [every, setEvery] = useState(0); // seconds until it asks again: soon while the run is being read
   const path = api("runs", run, "groups", { ...query, limit: query.limit ?? LIMIT });
   const list = useGet(path, { every });
-  useEffect(() => { // a search looks for a while and says where to go on: an empty page is no answer
-    if (list.path === path && list.data?.next && !list.data.groups.length) setQuery({ cursor: list.data.next });
-  }, [list.data]);
+  useEffect(() => (list.path === path ? goOn(list.data, query) : undefined), [list.data]);
   const next = reading(list.data, query) ? 1 : about.data?.live && !query.cursor ? 5 : 0;
   if (next !== every) setEvery(next);
   const rows = useRef(null);
@@ -36,9 +34,22 @@ export default function Groups() {
   <//>`;
 }
 
+/**
+ * A search looks for a while and says where to go on: an empty page is no answer. At the end of what could be searched so
+ * far it begins again.
+ */
+function goOn(data, query) {
+  if (!data || data.groups.length) return undefined;
+  if (data.next) return void setQuery({ cursor: data.next });
+  if (!query.cursor || !reading(data, query)) return undefined;
+  const timer = setTimeout(() => setQuery({ cursor: "" }), 1000);
+  return () => clearTimeout(timer);
+}
+
 /** How many there are; a search that stopped at a full page knows only that there are more. */
 function count({ total, groups, next }) {
-  return total === null || total === undefined ? `${next ? "more than " : ""}${plural(groups.length, "group")}` : plural(total, "group");
+  if (total !== null && total !== undefined) return plural(total, "group");
+  return groups.length ? (next ? "more than " : "") + plural(groups.length, "group") : "none so far";
 }
 
 /** Whether the answer is not yet all that there is. */
