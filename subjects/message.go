@@ -58,6 +58,7 @@ const expansion = 8
 // field is one field of a message struct.
 type field struct {
 	name  string
+	key   []byte // the name as it is written
 	index int
 	omit  bool // left out when zero
 }
@@ -73,7 +74,7 @@ func plan(t reflect.Type) []field {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag.Get("msgpack")
 		name, options, _ := strings.Cut(tag, ",")
-		p = append(p, field{name: name, index: i, omit: options == "omitempty"})
+		p = append(p, field{name: name, key: appendText(nil, name), index: i, omit: options == "omitempty"})
 	}
 	plans.Store(t, p)
 	return p
@@ -82,7 +83,7 @@ func plan(t reflect.Type) []field {
 func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	switch v.Kind() {
 	case reflect.Struct:
-		return appendStruct(b, v)
+		return appendStruct(b, v, plan(v.Type()))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return appendInt(b, v.Int()), nil
 	case reflect.Uint32, reflect.Uint64:
@@ -104,8 +105,32 @@ func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	return nil, fmt.Errorf("no wire form for %s", v.Type())
 }
 
+// appendSlice writes an array: columns of numbers without a look at each one's
+// type, structs with one look at their fields.
 func appendSlice(b []byte, v reflect.Value) (_ []byte, err error) {
 	b = appendArrayLen(b, v.Len())
+	switch t := v.Type().Elem(); t.Kind() {
+	case reflect.Struct:
+		fields := plan(t)
+		for i := range v.Len() {
+			if b, err = appendStruct(b, v.Index(i), fields); err != nil {
+				return nil, err
+			}
+		}
+		return b, nil
+	case reflect.Int32, reflect.Int64, reflect.Uint64:
+		switch column := v.Interface().(type) {
+		case []int32:
+			return appendInts(b, column), nil
+		case []int64:
+			return appendInts(b, column), nil
+		case []uint64:
+			for _, x := range column {
+				b = appendUint(b, x)
+			}
+			return b, nil
+		}
+	}
 	for i := range v.Len() {
 		if b, err = appendValue(b, v.Index(i)); err != nil {
 			return nil, err
@@ -114,21 +139,28 @@ func appendSlice(b []byte, v reflect.Value) (_ []byte, err error) {
 	return b, nil
 }
 
-func appendStruct(b []byte, v reflect.Value) (_ []byte, err error) {
-	fields := plan(v.Type())
+func appendInts[T int32 | int64](b []byte, column []T) []byte {
+	for _, x := range column {
+		b = appendInt(b, int64(x))
+	}
+	return b
+}
+
+func appendStruct(b []byte, v reflect.Value, fields []field) (_ []byte, err error) {
 	n := 0
-	for _, f := range fields {
-		if !f.omit || !empty(v.Field(f.index)) {
+	for i := range fields {
+		if f := &fields[i]; !f.omit || !empty(v.Field(f.index)) {
 			n++
 		}
 	}
 	b = appendMapLen(b, n)
-	for _, f := range fields {
+	for i := range fields {
+		f := &fields[i]
 		x := v.Field(f.index)
 		if f.omit && empty(x) {
 			continue
 		}
-		b = appendText(b, f.name)
+		b = append(b, f.key...)
 		if f.name == "v" && x.IsZero() {
 			b = appendInt(b, SchemaVersion)
 		} else if b, err = appendValue(b, x); err != nil {
