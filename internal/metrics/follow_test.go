@@ -102,6 +102,35 @@ func TestFollow_ReadsTheLogFromItsStartAndWhoReports(t *testing.T) {
 	stop()
 }
 
+// TestFollow_WithAViewersRights: who may only look may serve the numbers.
+func TestFollow_WithAViewersRights(t *testing.T) {
+	s := natstest.NewSecure(t, run)
+	admin, viewer := s.Connect(t, "admin"), s.Connect(t, "viewer")
+	if err := bus.EnsureStreams(t.Context(), admin, run, subjects.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := &Page{Run: run, Log: NewLog([]string{"frozenlake"}, 0), Reports: NewReports()}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Follow(ctx, viewer, run, p.Log, p.Reports) }()
+	eventually(t, "it looks at the streams", func() bool {
+		_, ok := lines(t, p, viewer)["headrace_bus_stream_messages,stream=TASKS"]
+		return ok
+	})
+	m := trajectory(t)
+	m.Subject = run.RolloutSubject("p")
+	if _, err := admin.JS().PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "everything comes by", func() bool {
+		publish(t, admin, run.TelemetrySubject("produce", "p"), &subjects.Gauges{V: 1, Role: "produce", Instance: "p", Values: map[string]float64{"calls": 4}})
+		got := lines(t, p, viewer)
+		return got["headrace_episodes_total,environment=frozenlake,status=succeeded"] == 1 && got["headrace_generate_calls_total"] == 4 && got["headrace_episodes_sampled_total"] == 1
+	})
+	cancel()
+	<-done
+}
+
 // trajectory is a message with one.
 func trajectory(t *testing.T) *nats.Msg {
 	t.Helper()

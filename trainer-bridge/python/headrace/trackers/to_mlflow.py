@@ -54,8 +54,9 @@ def open_(experiment: Experiment) -> MLflow:
         experiment.folder.mkdir(parents=True, exist_ok=True)
         uri = f"sqlite:///{experiment.folder.absolute()}/mlflow.db"
     client = MlflowClient(uri)
-    known = client.get_experiment_by_name(experiment.project)
-    id_ = known.experiment_id if known else client.create_experiment(experiment.project)
+    project = os.environ.get("MLFLOW_EXPERIMENT_NAME") or experiment.project
+    known = client.get_experiment_by_name(project)
+    id_ = known.experiment_id if known else client.create_experiment(project)
     name = experiment.run.replace("'", "")
     found = client.search_runs([id_], f"tags.`{_TAG}` = '{name}'", max_results=1)
     if found:

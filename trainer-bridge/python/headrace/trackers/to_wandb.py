@@ -6,6 +6,7 @@ WANDB_MODE=offline writes files below the experiment's folder, to be sent with `
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def open_(experiment: Experiment) -> WandB:
     folder.mkdir(parents=True, exist_ok=True)
     memory = Memory(folder / f"wandb-{experiment.run}.json")
     run = wandb.init(
-        project=experiment.project,
+        project=os.environ.get("WANDB_PROJECT") or experiment.project,
         name=experiment.run,
         id=memory.id,
         resume="allow",
