@@ -8,7 +8,7 @@ import { maxSteps } from "../../lib/columns.js";
 export function Reward({ live }) {
   const steps = live.steps.value, evals = live.state.value.evals ?? [];
   const newest = evals.at(-1);
-  const c = useMemo(() => curve(steps, evals), [steps, evals.length, newest?.sampled, newest?.greedy]);
+  const c = useMemo(() => curve(steps, evals), [pace(steps), evals.length, newest?.sampled, newest?.greedy]);
   const failed = evals.reduce((sum, e) => sum + (e.failed ?? 0), 0);
   return html`<div class="two-thirds"><${Section} title="Reward" aside=${steps.step.length >= maxSteps ? `the last ${maxSteps} steps` : null}
     note=${failed ? `${plural(failed, "evaluation episode")} failed and count in no mean.` : null}>
@@ -64,15 +64,18 @@ const units = (name) => (name.endsWith("seconds") ? seconds : name === "tokens" 
 /** All that a step reports, as small charts that share a cursor. */
 export function Metrics({ live }) {
   const steps = live.steps.value;
-  const charts = useMemo(() => ({ trainer: reported(steps), batch: measured(steps) }), [steps]);
+  const charts = useMemo(() => ({ x: steps.step, trainer: reported(steps), batch: measured(steps) }), [pace(steps)]);
   return html`<${Section} wide title="Each step">
-    <h3>What the trainer reports</h3><${Multiples} steps=${steps} charts=${charts.trainer} empty="It has applied no step yet." />
-    <h3>What its batch was</h3><${Multiples} steps=${steps} charts=${charts.batch} empty="No batch was cut yet." />
+    <h3>What the trainer reports</h3><${Multiples} x=${charts.x} charts=${charts.trainer} empty="It has applied no step yet." />
+    <h3>What its batch was</h3><${Multiples} x=${charts.x} charts=${charts.batch} empty="No batch was cut yet." />
   </${Section}>`;
 }
 
-const Multiples = ({ steps, charts, empty }) => (charts.length === 0 ? html`<p class="hollow">${empty}</p>` : html`<div class="multiples">${charts.map((c) => html`
-  <${Chart} key=${c.name} small group="steps" title=${c.name} x=${steps.step} xKind="step" as=${c.as} series=${[{ label: c.name, values: c.values, colour: c.colour, width: 1.25 }]} />`)}</div>`);
+const Multiples = ({ x, charts, empty }) => (charts.length === 0 ? html`<p class="hollow">${empty}</p>` : html`<div class="multiples">${charts.map((c) => html`
+  <${Chart} key=${c.name} small group="steps" title=${c.name} x=${x} xKind="step" as=${c.as} series=${[{ label: c.name, values: c.values, colour: c.colour, width: 1.25 }]} />`)}</div>`);
+
+// pace is what the charts are made anew for: each change, or of a long run every five seconds.
+const pace = (steps) => (steps.step.length > 2000 ? Math.floor(Date.now() / 5000) : steps);
 
 const some = (values) => values?.some((v) => v !== null);
 
