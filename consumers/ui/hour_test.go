@@ -91,7 +91,6 @@ type heard struct {
 	t              *testing.T
 	id, point      int64
 	state, steps   int
-	first          bool
 	missed, points int
 	lastStep       int64
 }
