@@ -31,12 +31,13 @@ const (
 func look(v *board.View) (f *facts, ok bool) {
 	s := v.State
 	r := &v.Doing
-	running := 1 - r.Start.Or(0)
+	again := min(v.Recompiling.Or(0), r.Compile.Or(0))
+	running := 1 - r.Start.Or(0) - (r.Compile.Or(0) - again) // a first step has to compile
 	if s.Step.Committed < fewestSteps || !r.Wait.Known() || running < .2 && s.End == "" {
 		return nil, false
 	}
 	part := func(n board.Number) float64 { return n.Or(0) / running }
-	f = &facts{v: v, wait: part(r.Wait), train: part(r.Train) + part(r.Prepare), compile: part(r.Compile), publish: part(r.Publish), checkpoint: part(r.Checkpoint),
+	f = &facts{v: v, wait: part(r.Wait), train: part(r.Train) + part(r.Prepare), compile: again / running, publish: part(r.Publish), checkpoint: part(r.Checkpoint),
 		busy: float64(v.Busy), generate: float64(v.GenerateFraction), env: float64(v.EnvFraction)}
 	f.idle = idle(v.Series.InFlight)
 	f.tail, f.taken = float64(v.Tail), float64(v.Taken)

@@ -54,9 +54,9 @@ func engineBound(f *facts) *finding {
 	case f.busy >= full && !(float64(f.v.RowFill) < thin):
 		return newFinding(EngineBound, f.wait*f.busy, fmt.Sprintf("The engines limit the run: they compute %.0f%% of the time, and the trainer waits %.0f%% of its own.", 100*f.busy, 100*f.wait),
 			knob, percent("engines busy", f.busy), percent("trainer waits", f.wait), percent("episodes wait for an engine", f.generate))
-	case math.IsNaN(f.busy) && f.generate >= full && (f.idle < idles || math.IsNaN(f.idle)):
+	case !(f.busy >= full) && f.generate >= full && !(f.taken >= .9 && f.busy < full) && !(f.idle >= idles) && longTail(f) == nil:
 		return newFinding(EngineBound, f.wait*f.generate, fmt.Sprintf("The engines limit the run: episodes spend %.0f%% of their time in calls of them, and the trainer waits %.0f%% of its own.", 100*f.generate, 100*f.wait),
-			knob, percent("episodes wait for an engine", f.generate), percent("trainer waits", f.wait), figure("requests queued for each that runs", f.queued, ""))
+			knob, percent("episodes wait for an engine", f.generate), percent("trainer waits", f.wait), percent("engines busy", f.busy), figure("requests queued for each that runs", f.queued, ""))
 	}
 	return nil
 }

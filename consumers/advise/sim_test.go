@@ -53,6 +53,7 @@ var simulated = []struct {
 	{"most is cached", func(r *simtest.Run) { r.CacheHit, r.Turns, r.Prompt, r.Answer, r.PromptTime = .95, 8, 100, 20, 1e-4 }, EngineBound, []string{PrefixCache}, ""},
 
 	{"every other step compiles", func(r *simtest.Run) { r.CompilePart, r.CompileTime = .5, 2 }, Recompiles, []string{EngineBound, Balanced}, ""},
+	{"only the first step compiles, half a minute ago", func(r *simtest.Run) { r.CompileTime, r.Seconds, r.TrainTime = 20, 50, 3 }, TrainerBound, []string{Recompiles}, ""},
 	{"a step in a hundred compiles", func(r *simtest.Run) { r.CompilePart, r.CompileTime, r.TrainTime = .01, 2, 4 }, TrainerBound, []string{Recompiles}, ""},
 
 	{"there are few slots", func(r *simtest.Run) { r.Slots = 8 }, SmallBatches, []string{LongTail, EnvironmentBound, Balanced}, ""},

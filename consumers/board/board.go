@@ -207,9 +207,9 @@ func (b *Board) Report(g *subjects.Gauges, at time.Time) {
 	case "bridge":
 		b.bridge.report(g, now)
 	case "engine":
-		b.engines.report(g, now)
+		b.engines.report(g, now, b.trainer.firstAt)
 	case "produce":
-		b.producers.report(g, now)
+		b.producers.report(g, now, b.trainer.firstAt)
 	}
 }
 

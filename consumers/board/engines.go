@@ -88,7 +88,7 @@ func (e *engines) serves(name string, version int64) {
 	}
 }
 
-func (e *engines) report(g *subjects.Gauges, now float64) {
+func (e *engines) report(g *subjects.Gauges, now, trained float64) {
 	x := e.of(g.Instance)
 	if x == nil {
 		return
@@ -98,6 +98,7 @@ func (e *engines) report(g *subjects.Gauges, now float64) {
 		x.now[key] = counter(g.Values, key)
 	}
 	x.past.add(now, g.Values)
+	x.past.count(now, trained)
 	if v := x.now["version"]; !e.listed[g.Instance] && known(v) {
 		x.version = whole(v)
 	}

@@ -1,6 +1,9 @@
 package board
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // history remembers a process's counters for a minute or so. A counter that
 // falls was started anew; what it had grown to is kept.
@@ -12,6 +15,8 @@ type history struct {
 	at     []float64 // of the samples, oldest first
 	values []float64 // len(keys) a sample
 	first  float64   // when the first report came
+	since  float64   // what all the time is counted from
+	base   []float64 // what was grown by then
 }
 
 const mostSamples = 72
@@ -26,6 +31,14 @@ func nans(n int) []float64 {
 		x[i] = math.NaN()
 	}
 	return x
+}
+
+// count has all the time counted from the first report after a moment, once
+// that is said.
+func (h *history) count(now, since float64) {
+	if since > h.since && now >= since {
+		h.since, h.first, h.base = since, now, slices.Clone(h.grown)
+	}
 }
 
 // add folds a report in. A key that it does not have keeps its value.
@@ -65,7 +78,11 @@ func (h *history) add(now float64, m map[string]float64) {
 func (h *history) over(key int, now, span float64) (grown, seconds float64) {
 	n := len(h.at)
 	if n >= 2 && math.IsInf(span, 1) && !math.IsNaN(h.last[key]) {
-		return h.grown[key], h.at[n-1] - h.first
+		grown = h.grown[key]
+		if h.base != nil {
+			grown -= h.base[key]
+		}
+		return grown, h.at[n-1] - h.first
 	}
 	if n < 2 || math.IsNaN(h.last[key]) || h.at[n-1] < now-span {
 		return math.NaN(), 0

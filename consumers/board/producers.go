@@ -63,7 +63,7 @@ func (p *producers) forget() {
 	}
 }
 
-func (p *producers) report(g *subjects.Gauges, now float64) {
+func (p *producers) report(g *subjects.Gauges, now, trained float64) {
 	x := p.of(g.Instance)
 	live := counter(g.Values, "episodes_live")
 	if since := now - x.heard; since > 0 && since < goneSeconds && known(live) {
@@ -75,6 +75,7 @@ func (p *producers) report(g *subjects.Gauges, now float64) {
 	x.blocked = counter(g.Values, "publisher_blocked")
 	x.past.set(prEpisodes, x.episodes)
 	x.past.add(now, g.Values)
+	x.past.count(now, trained)
 }
 
 // shares are the parts of its episodes' time that were spent in engines and in

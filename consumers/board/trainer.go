@@ -62,6 +62,7 @@ type trainer struct {
 	byCommits       moments // wait, train, compile and the first waits as start
 	bySpans         moments
 	wait, wall      float64 // of all steps but the first of each start
+	recompiled      float64 // in them
 	compiles        int64
 	steps           []stepTime // the last of them
 	commits, inside minute     // seconds of the last minute: by commits, by spans
@@ -96,6 +97,11 @@ func (t *trainer) commit(e *subjects.CommitEvent, r *row) {
 	t.byCommits[waiting] += wait
 	t.commits.add(waiting, at-train-wait, at-train)
 	t.commits.add(doTrain, at-train, at)
+	if !first {
+		t.recompiled += compile
+		t.commits.add(doCompile, at-train, at-train+compile)
+		t.commits.add2(doTrain, at-train, at-train+compile, -1)
+	}
 	t.committed = max(t.committed, int64(e.Step))
 	t.steps = append(t.steps, stepTime{at, wall, positive(float64(e.Tokens)), first})
 	if len(t.steps) > 2*medianSteps {

@@ -8,6 +8,9 @@ type View struct {
 	State *State
 	// Doing are the parts of the trainer's time.
 	Doing Times
+	// Recompiling is the part of the trainer's time that it compiled in, the first
+	// step of a start left out, which has to.
+	Recompiling Number
 	// Series are the points of the last minute; of a run that ended, of the ten
 	// minutes before its last commit.
 	Series *Series
@@ -33,11 +36,15 @@ type View struct {
 const viewBatches = 20 // that what was closed lately is of
 
 func (b *Board) view(s *State, asOf float64) *View {
-	v := &View{State: s, Doing: s.Trainer.Recent}
-	span, window, points, closed := longSpan, float64(tailSeconds), minuteSeconds, b.groups.lately(viewBatches)
+	lately := b.trainer.commits.last()
+	lately = lately.parts()
+	v := &View{State: s, Doing: s.Trainer.Recent, Recompiling: Number(lately[doCompile])}
+	running := max(asOf-b.trainer.firstAt, 5) // what was before is the start's
+	span, window, points, closed := min(longSpan, running), float64(tailSeconds), int(min(minuteSeconds, running)), b.groups.lately(viewBatches)
 	if s.End != "" {
 		span, window, points, closed = math.Inf(1), math.Inf(1), fineSeconds, b.groups.ever()
 		all := b.trainer.seconds()
+		v.Recompiling = Number(b.trainer.recompiled / all.sum())
 		all = all.parts()
 		v.Doing = all.times()
 	}

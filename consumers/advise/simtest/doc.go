@@ -42,7 +42,7 @@ type Run struct {
 
 	TrainTime      float64 // of a step
 	CompilePart    float64 // of the steps that compile ...
-	CompileTime    float64 // ... so long
+	CompileTime    float64 // ... so long; the first does
 	PublishTime    float64 // after each step
 	CheckpointTime float64 // after each step
 }

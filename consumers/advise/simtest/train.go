@@ -31,7 +31,7 @@ func (w *world) receive() {
 	waited := w.now - w.since
 	w.did("wait for batch", 0, w.since, w.now)
 	began, train, compile := w.now, w.TrainTime, 0.0
-	if w.rand.Float64() < w.CompilePart {
+	if w.rand.Float64() < w.CompilePart || b.Step == 1 {
 		compile = w.CompileTime
 	}
 	w.after(train+compile, func() {
