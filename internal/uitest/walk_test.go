@@ -49,6 +49,10 @@ func walk(run string) []stop {
 			see("Dead letters") + ` && document.querySelector("main table tbody a")`, []string{"main table tbody a"}},
 		{"dead letter", func(t *Tab) error { return t.Click("main table tbody a") },
 			see("Dead letter ") + ` && document.querySelector("main .stack")`, []string{".copy"}},
+		{"other theme", func(t *Tab) error { return t.Click(`header [aria-label=Theme] button[aria-pressed=false][title=Dark]`) },
+			`document.documentElement.dataset.theme === "dark" && getComputedStyle(document.documentElement).colorScheme === "dark"`, nil},
+		{"theme of the system", func(t *Tab) error { return t.Click(`header [aria-label=Theme] button:nth-of-type(2)`) },
+			`!document.documentElement.dataset.theme && localStorage.getItem("headrace-theme") === "auto"`, nil},
 		{"nowhere", func(t *Tab) error { return t.Open("/no/such/page") }, see("No such page"), []string{"main a"}},
 	}
 }
