@@ -40,9 +40,15 @@ func (b *Board) view(s *State, asOf float64) *View {
 	lately = lately.parts()
 	v := &View{State: s, Doing: s.Trainer.Recent, Recompiling: Number(lately[doCompile])}
 	running := max(asOf-b.trainer.firstAt, 5) // what was before is the start's
+	if !known(running) {
+		running = longSpan
+	}
 	span, window, points, closed := min(longSpan, running), float64(tailSeconds), int(min(minuteSeconds, running)), b.groups.lately(viewBatches)
 	if s.End != "" {
-		span, window, points, closed = math.Inf(1), math.Inf(1), fineSeconds, b.groups.ever()
+		if !known(running) {
+		running = longSpan
+	}
+	span, window, points, closed = math.Inf(1), math.Inf(1), fineSeconds, b.groups.ever()
 		all := b.trainer.seconds()
 		v.Recompiling = Number(b.trainer.recompiled / all.sum())
 		all = all.parts()
