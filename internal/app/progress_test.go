@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headrace/headrace/consumers/advise"
+	"github.com/headrace/headrace/consumers/board"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -27,6 +29,18 @@ func TestView_LinesFitTheTerminal(t *testing.T) {
 		if got := fit(line, 40); len([]rune(got)) >= 40 {
 			t.Errorf("%q does not fit", got)
 		}
+	}
+}
+
+func TestView_SaysWhatLimitsTheRun(t *testing.T) {
+	s := BoardState{State: board.State{Advice: []board.Advice{{Code: advise.EngineBound, Text: "The engines limit the run."}, {Code: advise.ZeroVariance, Text: "not shown"}}}}
+	text := strings.Join((&view{plain: true}).render(&s), "\n")
+	if !strings.Contains(text, "\nadvice    The engines limit the run.") || strings.Contains(text, "not shown") {
+		t.Errorf("shows:\n%s", text)
+	}
+	s.Advice[0].Code = advise.NotEnoughData
+	if text := strings.Join((&view{plain: true}).render(&s), "\n"); strings.Contains(text, "advice") {
+		t.Errorf("advises on nothing:\n%s", text)
 	}
 }
 
