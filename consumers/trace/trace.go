@@ -131,7 +131,11 @@ func (r *reader) all(ctx context.Context) error {
 	return nil
 }
 
+// longest is how long something may have taken: a month. Beyond, somebody made
+// its times up, and drawing it would make a line of everything else.
+const longest = int64(30 * 24 * time.Hour)
+
 // sees reports whether some of [start, end) is in the window, or an instant is.
 func (r *reader) sees(start, end int64) bool {
-	return start <= r.to && (end > r.from || start >= r.from)
+	return start <= r.to && (end > r.from || start >= r.from) && start >= r.from-longest && end <= r.to+longest
 }
