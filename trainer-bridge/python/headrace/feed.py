@@ -148,9 +148,8 @@ class Feed:
         self._ring = ring
         self._verify = verify
         self._ids = itertools.count(1)
-        self._teller = Teller(
-            self.spans, stream, self._ids, config.spans, clock or Clock(same_machine=False)
-        )
+        clock = clock or Clock(same_machine=False)
+        self._teller = Teller(self.spans, stream, config.spans, clock)
         self._unanswered: dict[int, str] = {}
         self._refusals: list[str] = []
         self._leases: list[Lease] = []
@@ -367,6 +366,7 @@ class Feed:
     def notice(self, kind: str, text: str = "", **fields: Any) -> None:
         """Send a remark for people ("log", "progress", ...); it has no answer."""
         self._stream.send(Type.NOTICE, {"kind": kind, "text": text, **fields})
+        self._poll()
         self._teller.tell()
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -444,7 +444,7 @@ class Feed:
 
     def _poll(self) -> None:
         """Take what has arrived without waiting, so that pipelined answers never pile up."""
-        while self._unanswered and self._stream.readable(0):
+        while (self._unanswered or self._teller.awaits) and self._stream.readable(0):
             self._take(self._stream.receive())
 
     def _take(self, frame: Frame) -> int | None:

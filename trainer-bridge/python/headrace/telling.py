@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import FeedError
@@ -21,14 +21,14 @@ _MOST_OPEN = 8
 class Teller:
     """Sends what a recorder has, at most once a second, as SPANS frames of up to `most` spans.
 
-    `ids` numbers the feed's requests. With `most` 0 the bridge takes no spans and gets none.
+    Their ids are below 0, the feed's other requests' above: an answer is known for ours even when
+    nobody remembers what to. With `most` 0 the bridge takes no spans and gets none.
     """
 
-    def __init__(
-        self, recorder: Recorder, stream: Stream, ids: Iterator[int], most: int, clock: Clock
-    ) -> None:
-        self._recorder, self._stream, self._ids = recorder, stream, ids
+    def __init__(self, recorder: Recorder, stream: Stream, most: int, clock: Clock) -> None:
+        self._recorder, self._stream = recorder, stream
         self._most, self._clock = most, clock
+        self._ids = itertools.count(-1, -1)
         self._open: dict[int, int] = {}  # frames without an answer, and when they were sent
         self._at = -math.inf
         self._compiles = (0, 0.0)  # told so far
@@ -58,15 +58,20 @@ class Teller:
             return False
         return True
 
+    @property
+    def awaits(self) -> bool:
+        """Whether answers may be on their way."""
+        return bool(self._open)
+
     def takes(self, frame: Frame) -> bool:
         """Return whether a frame answers one of ours: the bridge's clock, or why it refused."""
         id_ = frame.body.get("id")
-        sent = self._open.pop(id_, None) if isinstance(id_, int) else None
-        if sent is None:
+        if not isinstance(id_, int) or id_ >= 0:
             return False
-        if frame.type is Type.OK:
+        sent = self._open.pop(id_, None)
+        if frame.type is Type.OK and sent is not None:
             self._clock.note(sent, time.time_ns(), frame.body.get("clock"))
-        else:
+        elif frame.type is not Type.OK:
             _log.debug("bridge refused spans: %s", frame.body.get("message"))
         return True
 

@@ -159,6 +159,26 @@ def test_refused_and_unanswered_spans_end_nothing(tmp_path: Path) -> None:
     assert len(bridge.sent(Type.COMMIT)) == 3
 
 
+def test_answers_that_nobody_remembers_break_nothing(tmp_path: Path) -> None:
+    with FakeBridge(tmp_path, batches(2), welcome=TAKES) as bridge:
+        with headrace.connect(bridge.address) as feed:
+            for batch in feed:
+                for _ in range(40):
+                    with feed.span("x"):
+                        pass
+                    feed._teller.tell(now=True)
+                feed.commit(batch.step, wait=True)
+            for _ in range(40):  # as in a long start, when nothing is asked for
+                feed.spans.record("x", 0, 0, 1)
+                feed.notice("progress", "x")
+                feed._teller.tell(now=True)
+            feed.notice("progress", "x")
+            assert len(feed._teller._open) <= 8
+    ids = [b["id"] for b in bridge.sent(Type.SPANS)]
+    assert len(set(ids)) == len(ids) > 40
+    assert max(ids) < 0
+
+
 def test_long_wait_is_told_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.feed._WAIT_LOOK_S", 0.01)
     monkeypatch.setattr("headrace.feed._WAIT_PIECE_S", 0.02)
