@@ -3,6 +3,7 @@ package subjects
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -137,8 +138,11 @@ func IsSpans(subject string) bool { return strings.HasSuffix(subject, spansToken
 // FlowID is the number of a trajectory's flow through a trace: FNV-1a, 64 bits,
 // of its id, and 1 should that be 0.
 func FlowID(g GroupID, s Slot, a Attempt) uint64 {
+	var few [96]byte // on the stack
+	id := strconv.AppendInt(append(append(few[:0], g...), '/'), int64(s), 10)
+	id = strconv.AppendInt(append(id, '/'), int64(a), 10)
 	h := uint64(14695981039346656037)
-	for _, c := range []byte(TrajectoryID(g, s, a)) {
+	for _, c := range id {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return max(h, 1)

@@ -1,7 +1,9 @@
 package subjects
 
 import (
+	"hash/fnv"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -44,5 +46,23 @@ func TestSpanBatch_ColumnsThatDoNotFitAreRefused(t *testing.T) {
 func TestFlowID_IsFNV1aOfTheID(t *testing.T) {
 	if got := FlowID("t17", 3, 1); got != 0x603e6ea14dd03abd {
 		t.Errorf("got %#x", got)
+	}
+}
+
+// TestFlowID_IsThatOfTheID: FNV-1a of the trajectory's id, with no memory taken.
+func TestFlowID_IsThatOfTheID(t *testing.T) {
+	for _, id := range []struct {
+		g GroupID
+		s Slot
+		a Attempt
+	}{{"t0", 0, 0}, {"e120-63", 1, 2}, {GroupID(strings.Repeat("x", 64)), 32767, 32767}} {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(TrajectoryID(id.g, id.s, id.a)))
+		if got := FlowID(id.g, id.s, id.a); got != h.Sum64() {
+			t.Errorf("%v: %x, want %x", id, got, h.Sum64())
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { FlowID("t123456", 7, 1) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/headrace/headrace/internal/spans"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -53,5 +54,17 @@ func TestJob_LimitMovesTheSameBytes(t *testing.T) {
 	moved, want := each*size*producers, 800*groupSize*body
 	if moved < want || float64(moved) > 1.02*float64(want) {
 		t.Errorf("%d bytes, the line moves %d", moved, want)
+	}
+}
+
+// BenchmarkSpeaker is what a producer's spans cost a trajectory, without sending them.
+func BenchmarkSpeaker(b *testing.B) {
+	r := spans.New("produce", "p0", 0)
+	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge"), tokens: r.Name("tokens")}
+	t := newSample(512, "p0").trajectory(7, 3)
+	for b.Loop() {
+		began := s.now()
+		played := s.now()
+		s.episode(1, began, played, t)
 	}
 }

@@ -47,7 +47,7 @@ func median(all []pair, of func(pair) float64) float64 {
 
 // telemetryPairs and watcherPairs are the pairs of a round.
 const (
-	telemetryPairs = 6
+	telemetryPairs = 4
 	watcherPairs   = 2
 )
 
@@ -55,7 +55,7 @@ const (
 // it takes, with all that the roles say of themselves than with none of it: spans,
 // gauges, pages for Prometheus; in percent.
 func telemetryOverhead(ctx context.Context, o *options) ([]value, error) {
-	on := o.job(512, o.groups(512, 1), "1s")
+	on := o.job(512, o.groups(512, 2), "1s") // seconds, lest what comes once a second counts double
 	off := on
 	on.Telemetry, off.Telemetry = telemetryOn, telemetryOff
 	all, err := o.pairs(ctx, telemetryPairs, on, off)

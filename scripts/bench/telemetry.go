@@ -25,6 +25,7 @@ const (
 type speaker struct {
 	*spans.Recorder
 	wait, parse, publish spans.Name
+	acknowledge          spans.Name
 	tokens               spans.Name
 	stop                 func()
 }
@@ -34,7 +35,7 @@ func (j job) speaker(ctx context.Context, conn *bus.Conn, role, instance string)
 		return &speaker{stop: func() {}}, nil
 	}
 	r := spans.New(role, instance, 0)
-	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), tokens: r.Name("tokens")}
+	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge"), tokens: r.Name("tokens")}
 	ctx, cancel := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = r.Run(ctx, conn, benchRun) }()
@@ -60,9 +61,10 @@ func (s *speaker) episode(lane int32, began, played int64, t *subjects.Trajector
 		return
 	}
 	now, flow := s.Now(), subjects.FlowID(t.Group, t.Slot, t.Attempt)
-	s.Record(s.wait, lane, began, played, 0)
-	s.Record(s.parse, lane, played, played, flow, spans.Arg{Key: s.tokens, Value: float64(len(t.Segments[0].Tokens))})
+	s.Brief(s.wait, lane, began, played, 0)
+	s.Brief(s.parse, lane, played, played, flow, spans.Arg{Key: s.tokens, Value: float64(len(t.Segments[0].Tokens))})
 	s.Record(s.publish, lane, played, now, flow)
+	s.Record(s.acknowledge, lane, now, s.Now(), flow)
 }
 
 // gauges are as many as a producer's.
@@ -89,8 +91,8 @@ func gauges(ctx context.Context, conn *bus.Conn, role, instance string) {
 	}
 }
 
-// page serves a role's numbers and has somebody ask for them, after a second and
-// then as often as the Prometheus of the compose file does.
+// page serves a role's numbers and has somebody ask for them as often as the
+// Prometheus of the compose file does.
 func (j job) page(ctx context.Context, conn *bus.Conn, role, instance string) (stop func(), err error) {
 	if j.Telemetry != telemetryOn {
 		return func() {}, nil
@@ -116,7 +118,7 @@ func (j job) page(ctx context.Context, conn *bus.Conn, role, instance string) (s
 }
 
 func scrape(ctx context.Context, url string) {
-	tick := time.NewTicker(sayEvery)
+	tick := time.NewTicker(scrapeEvery / 2)
 	defer tick.Stop()
 	for {
 		select {
