@@ -27,6 +27,7 @@ const seen = subjects.Run("seen")
 // world is a browser, and the pages of a made-up run to look at.
 type world struct {
 	browser   context.Context
+	conn      *bus.Conn
 	base, run string
 }
 
@@ -37,7 +38,8 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(end)
-	w := world{browser, pages(t), string(seen)}
+	w := world{browser: browser, conn: populated(t), run: string(seen)}
+	w.base = w.serve(t, ui.Options{})
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, world)
@@ -46,14 +48,15 @@ func TestPages(t *testing.T) {
 		{"walked as a user nothing is amiss", walkedAsAUser},
 		{"a long trajectory stays fluid", longTrajectory},
 		{"hostile bytes are only shown", hostileBytes},
+		{"behind a proxy and a token it is the same", behindAProxy},
 		{"left open it neither grows nor misses anything", leftOpen},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
 	}
 }
 
-// pages serves the pages of a made-up run and gives their address.
-func pages(t *testing.T) string {
+// populated is a bus with a made-up run that has everything.
+func populated(t *testing.T) *bus.Conn {
 	t.Helper()
 	conn := natstest.Connect(t, natstest.InProcess(t))
 	report, err := synth.Write(t.Context(), conn, synth.Options{Run: seen, Trajectories: 3000, Seed: 7})
@@ -63,7 +66,14 @@ func pages(t *testing.T) string {
 	if report.Letters == 0 || len(report.Outcomes) < 3 || len(report.Statuses) < 4 {
 		t.Fatalf("the made-up run is poor: %+v", report)
 	}
-	s := ui.New(ui.Options{Runs: one{conn}, Pieces: pieces, Version: map[string]string{"version": "test"}, Log: zerolog.Nop()})
+	return conn
+}
+
+// serve serves the pages until the test ends, and gives their address.
+func (w world) serve(t *testing.T, o ui.Options) string {
+	t.Helper()
+	o.Runs, o.Pieces, o.Version, o.Log = one{w.conn}, pieces, map[string]string{"version": "test"}, zerolog.Nop()
+	s := ui.New(o)
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.Close()
