@@ -4,7 +4,7 @@ import { api, useGet } from "../lib/api.js";
 import { Link, to, useRoute } from "../lib/router.js";
 import { ErrorBox, Fold, Loading, Page, Section, Time, int, seconds } from "../lib/ui.js";
 import { Member } from "./parts/member.js";
-import { Outcome, meanStd, points, span } from "./parts/names.js";
+import { Outcome, meanStd, reward, span } from "./parts/names.js";
 import { RewardStrip } from "./parts/strip.js";
 import { Traits } from "./parts/traits.js";
 
@@ -61,7 +61,7 @@ function Members({ run, members, unused, title }) {
   const column = (m) => html`<${Member} key=${m.id} run=${run} member=${m} chosen=${(chosen ?? all[0].id) === m.id} picked=${picked.includes(m.id)} full=${picked.length >= 2} onPick=${() => pick(m.id)} />`;
   if (!all.length) return html`<p class="muted">No trajectory has arrived yet.</p>`;
   return html`
-    <nav class="switcher" aria-label="Which trajectory to show: slot and reward">${all.map((m) => html`<button type="button" key=${m.id} aria-pressed=${(chosen ?? all[0].id) === m.id} aria-label=${`trajectory ${m.id}, reward ${points(m.reward)}`} onClick=${() => setChosen(m.id)}>${m.slot}${m.attempt ? "." + m.attempt : ""} <small class="muted">${points(m.reward)}</small></button>`)}</nav>
+    <nav class="switcher" aria-label="Which trajectory to show: slot and reward">${all.map((m) => html`<button type="button" key=${m.id} aria-pressed=${(chosen ?? all[0].id) === m.id} aria-label=${`trajectory ${m.id}, reward ${reward(m)}`} onClick=${() => setChosen(m.id)}>${m.slot}${m.attempt ? "." + m.attempt : ""} <small class="muted">${reward(m)}</small></button>`)}</nav>
     <${Side} title=${`${title}, best reward first`} list=${members} column=${column} />
     ${unused.length > 0 && html`<${Side} title="Arrived, and no member of the group" list=${unused} column=${column} />`}
     ${picked.length > 0 && html`<div class="compare" role="status">${picked.length === 2

@@ -77,7 +77,7 @@ function columns(run, query) {
     { key: "environment", label: "environment", render: (g) => html`<bdi>${g.environment || none}</bdi>` },
     { key: "rewards", label: "rewards", title: "one bar a slot; × came to nothing", render: (g) => html`<${RewardStrip} rewards=${g.rewards} open=${g.outcome === "open"} />` },
     { key: "mean", label: "mean ± std", num: true, render: (g) => html`<span title="mean and standard deviation of the rewards">${meanStd(g)}</span>` },
-    { key: "arrived", label: "arrived", num: true, render: (g) => html`<span title=${Object.entries(g.statuses ?? {}).map(([s, n]) => `${n} ${s}`).join(", ")}>${g.arrived}/${g.size || none}</span>` },
+    { key: "arrived", label: "arrived", num: true, title: "trajectories that arrived, retries too, for so many slots", render: (g) => html`<span title=${Object.entries(g.statuses ?? {}).map(([s, n]) => `${n} ${s}`).join(", ")}>${g.arrived}/${g.size || none}</span>` },
     { key: "tokens", label: "tokens", num: true, render: (g) => (g.tokens ? short(g.tokens) : html`<span title="nothing has arrived">${none}</span>`) },
     { key: "versions", label: "versions", num: true, title: "policies that sampled it", render: (g) => span(g.min_version, g.max_version) },
     { key: "staleness", label: "stale", num: true, title: "steps between its oldest policy and the one trained", render: (g) => (g.staleness === null || g.staleness === undefined ? html`<span title="known once it is in a batch">${none}</span>` : g.staleness) },

@@ -2,9 +2,9 @@
 import { html } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, to, useRoute } from "../lib/router.js";
-import { Command, Copy, ErrorBox, Fold, Loading, Page, Section, bytes, clock, int, seconds } from "../lib/ui.js";
+import { Command, Copy, ErrorBox, Fold, Loading, Page, Section, bytes, clock, int, none, seconds } from "../lib/ui.js";
 import { Conversation } from "./parts/conversation.js";
-import { Status, points, span } from "./parts/names.js";
+import { Status, points, reward, sentence, span } from "./parts/names.js";
 import { OpenTrace } from "./parts/perfetto.js";
 import { SegmentTree } from "./parts/segments.js";
 import { Timeline } from "./parts/timeline.js";
@@ -45,7 +45,7 @@ export default function Trajectory() {
 function fate(t) {
   const reason = t.reason ? html` It ended so: <bdi>${t.reason}</bdi>.` : "";
   if (t.kind === "eval") return html`Played to measure the policy after step ${t.round}; nothing trains on it.${reason}`;
-  return html`${t.masked ? `In the batch of step ${t.step} for its reward alone: its tokens are masked.` : t.used ? (t.step ? `Used in the batch of step ${t.step}.` : "A member of its group.") : t.why || "Not used."}${reason}`;
+  return html`${t.masked ? `In the batch of step ${t.step} for its reward alone: its tokens are masked.` : t.used ? (t.step ? `Used in the batch of step ${t.step}.` : "A member of its group.") : sentence(t.why) || "Not used."}${reason}`;
 }
 
 function Head({ t }) {
@@ -53,7 +53,7 @@ function Head({ t }) {
   const versions = (t.segments ?? []).flatMap((g) => g.versions ?? []).map((v) => v.version);
   const started = Date.parse(t.started) / 1000, finished = Date.parse(t.finished) / 1000;
   return html`<${Traits} of=${[
-    ["reward", html`<b>${points(t.reward)}</b>`],
+    ["reward", reward(t) === none ? "" : html`<b>${reward(t)}</b>`, "it failed"],
     ...Object.entries(t.components ?? {}).map(([name, v]) => [name, points(v)]),
     ["advantage", t.advantage === null || t.advantage === undefined ? "" : points(t.advantage, true), "in no batch"],
     ["versions", versions.length ? span(Math.min(...versions), Math.max(...versions)) : "", "nothing was sampled"],

@@ -4,7 +4,7 @@ import { Link } from "../../lib/router.js";
 import { Fold, int, seconds } from "../../lib/ui.js";
 import { answer } from "./blocks.js";
 import { Conversation } from "./conversation.js";
-import { Status, points, span, trajectoryAddress } from "./names.js";
+import { Status, points, reward, sentence, span, trajectoryAddress } from "./names.js";
 import { Traits } from "./traits.js";
 
 /** Conversations longer than this are folded until one opens them. */
@@ -18,9 +18,9 @@ export function Member({ run, member: m, chosen, picked, onPick, full }) {
   const said = answer(m.messages) || m.final;
   return html`<article class=${"column" + (chosen ? " chosen" : "")} aria-label=${`trajectory ${m.id}`} id=${"m-" + m.id}>
     <h3><${Link} to=${trajectoryAddress(run, m.id)}><bdi>${m.id}</bdi><//> <${Status} status=${m.status} reason=${m.reason} /></h3>
-    <div><span class="reward" title="reward">${points(m.reward)}</span> <span class="muted">reward</span>${
+    <div><span class="reward" title=${m.used ? "reward" : "a trajectory that failed has no reward"}>${reward(m)}</span> <span class="muted">reward</span>${
       m.advantage === null || m.advantage === undefined ? "" : html` · <b title="what its tokens count for in the loss">${points(m.advantage, true)}</b> <span class="muted">advantage</span>`}</div>
-    <p class="why">${m.used ? (m.masked ? "In the batch for its reward alone: its tokens are masked." : "Used.") : m.why || "Not used."}${m.reason ? html` <span class="muted">(<bdi>${m.reason}</bdi>)</span>` : ""}</p>
+    <p class="why">${m.used ? (m.masked ? "In the batch for its reward alone: its tokens are masked." : "Used.") : sentence(m.why) || "Not used."}${m.reason ? html` <span class="muted">(<bdi>${m.reason}</bdi>)</span>` : ""}</p>
     <label class="pick"><input type="checkbox" checked=${picked} disabled=${full && !picked} onChange=${onPick} /> compare</label>
     <${Seconds} member=${m} />
     <${Traits} of=${[

@@ -43,5 +43,11 @@ export const meanStd = (g) => (g.reward_mean === null || g.reward_mean === undef
 /** A reward or an advantage; signed where the sign is the point. */
 export const points = (v, signed = false) => (signed && v > 0 ? "+" : "") + (v === null || v === undefined ? none : String(+fixed(v, 4)));
 
+/** A trajectory's reward; one that failed has none, whatever its record says. */
+export const reward = (t) => (t.status === "failed" || t.status === "aborted" ? none : points(t.reward));
+
+/** A sentence that begins like one. */
+export const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");
+
 /** The page of a trajectory "group/slot/attempt" in a run. */
 export const trajectoryAddress = (run, id) => to("r", run, "t", ...id.split("/"));

@@ -2,7 +2,7 @@
 import { html } from "../../lib/preact.js";
 import { int, none, seconds } from "../../lib/ui.js";
 import { firstDifference } from "./columns.js";
-import { points, span } from "./names.js";
+import { points, reward, span } from "./names.js";
 import { visible } from "./tokentext.js";
 
 /**
@@ -11,7 +11,7 @@ import { visible } from "./tokentext.js";
 export function Facts({ a, b, names }) {
   const parts = [...new Set([...Object.keys(a.components ?? {}), ...Object.keys(b.components ?? {})])].sort();
   const rows = [
-    ["reward", (t) => points(t.reward)],
+    ["reward", reward],
     ...parts.map((p) => [p, (t) => points(t.components?.[p])]),
     ["advantage", (t) => points(t.advantage, true)],
     ["status", (t) => t.status + (t.reason ? `: ${t.reason}` : "")],
