@@ -95,11 +95,11 @@ func must2(s string, err error) string {
 	return s
 }
 
-// golden compares with a file; with UPDATE_GOLDEN it writes it.
+// golden compares with a file; with -update it writes it.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	if *update {
 		must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
@@ -152,6 +152,35 @@ func TestJAXProfiles_AreThoseOfTheWindow(t *testing.T) {
 	}
 	if found, err := JAXProfiles(filepath.Join(root, "nowhere"), 0, 1); err != nil || len(found) != 0 {
 		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// TestWrite_MergesTheProfilesOfItsWindow: those that the trainer took, on the
+// server's clock; one that is broken costs nothing unless it was asked for.
+func TestWrite_MergesTheProfilesOfItsWindow(t *testing.T) {
+	w := newWorld(t).story()
+	at := func(began int64) string {
+		mark := map[string]any{"unix_ns": fmt.Sprint(began + 10_000)}
+		return writeJAX(t, []any{jaxMeta("thread_name", 7, 2, "python"), jaxSpan(2, 10, 1, jaxClock, mark), jaxSpan(2, 20, 100, "train step", nil)},
+			fmt.Sprintf(`{"started_unix_ns": %d, "stopped_unix_ns": %d}`, began, began+ms))
+	}
+	inside, before := at(t0+3000*ms), at(t0-3000*ms)
+	var buf bytes.Buffer
+	r, err := Write(t.Context(), w.conn, run, Options{First: 1, Final: 2, Profiles: filepath.Dir(inside)}, &buf)
+	if err != nil || r.JAX == nil || r.JAX.Profiles != 1 || r.JAX.Events != 1 || r.Bytes != int64(buf.Len()) {
+		t.Fatalf("%+v, %+v, %v", r, r.JAX, err)
+	}
+	r, err = Write(t.Context(), w.conn, run, Options{First: 1, Final: 2, Profiles: filepath.Dir(before)}, &buf)
+	if err != nil || r.JAX != nil {
+		t.Errorf("of another time: %+v, %v", r.JAX, err)
+	}
+	must(t, os.WriteFile(must2(jaxFile(inside)), []byte("torn"), 0o644))
+	r, err = Write(t.Context(), w.conn, run, Options{First: 1, Final: 2, Profiles: filepath.Dir(inside)}, &buf)
+	if err != nil || r.JAX == nil || r.JAX.Unread != 1 || r.JAX.Events != 0 {
+		t.Errorf("a torn one: %+v, %v", r.JAX, err)
+	}
+	if _, err = Write(t.Context(), w.conn, run, Options{First: 1, Final: 2, JAX: []string{inside}}, &buf); err == nil {
+		t.Error("a torn one that was asked for is passed over")
 	}
 }
 
