@@ -183,3 +183,14 @@ func TestFamilies_AreNamedOnce(t *testing.T) {
 		t.Error("a name stands in the table twice")
 	}
 }
+
+// BenchmarkHeader is what a trajectory costs a run's page: its entry in the headers.
+func BenchmarkHeader(b *testing.B) {
+	l := NewLog([]string{"frozenlake"}, 0)
+	e := subjects.IndexEntry{Kind: subjects.Train, Group: "t0", Status: subjects.Succeeded, Tokens: 12, Segments: 1, Environment: "frozenlake", MaxVersion: 3}
+	index := []string{e.String()}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Header(index, 1000)
+	}
+}
