@@ -1,9 +1,7 @@
 package show
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,15 +67,9 @@ func Describe(l *Filed, requeued map[string]uint64) Letter {
 
 // FindLetters finds what a filter chooses.
 func FindLetters(ctx context.Context, c *bus.Conn, run subjects.Run, f LetterFilter) ([]Filed, error) {
-	var found []Filed
-	err := bus.Letters(ctx, c, run, func(l *bus.Letter) error {
-		if f.takes(l) {
-			found = append(found, Filed{Letter: *l})
-		}
-		return nil
-	})
+	found, err := ListLetters(ctx, c, run, f)
 	if err == nil {
-		err = nameProducers(ctx, c, run, found)
+		err = NameProducers(ctx, c, run, found)
 	}
 	if err != nil {
 		return nil, err
@@ -93,37 +85,14 @@ func FindLetters(ctx context.Context, c *bus.Conn, run subjects.Run, f LetterFil
 	return found, nil
 }
 
-// nameProducers reads who published the messages that letters are about: from
-// the letter, or from ROLLOUTS as far as it goes back.
-func nameProducers(ctx context.Context, c *bus.Conn, run subjects.Run, letters []Filed) error {
-	rollouts := run.StreamName(subjects.Rollouts)
-	bySeq, first, last := map[uint64][]int{}, uint64(0), uint64(0)
-	for i := range letters {
-		l := &letters[i]
-		if l.Producer = l.Header.Get(subjects.HeaderProducer); l.Producer != "" || l.Source != rollouts || l.Sequence == 0 {
-			continue
-		}
-		bySeq[l.Sequence] = append(bySeq[l.Sequence], i)
-		first, last = min(cmp.Or(first, l.Sequence), l.Sequence), max(last, l.Sequence)
-	}
-	state, err := bus.StreamState(ctx, c, run, subjects.Rollouts)
-	if err != nil || state.Msgs == 0 || last < state.FirstSeq || first > state.LastSeq {
-		return err
-	}
-	last = min(last, state.LastSeq) // it is there: ROLLOUTS is only purged from the front
-	err = bus.FollowHeaders(ctx, c, run, max(first, state.FirstSeq), func(msgs []bus.HeaderMsg) error {
-		for i := range msgs {
-			for _, k := range bySeq[msgs[i].Seq] {
-				letters[k].Producer = strings.TrimPrefix(msgs[i].Subject, run.RolloutSubject(""))
-			}
-			if msgs[i].Seq >= last {
-				return errEnough
-			}
+// ListLetters finds what a filter chooses, whoever published it: of most letters
+// only [NameProducers] knows that.
+func ListLetters(ctx context.Context, c *bus.Conn, run subjects.Run, f LetterFilter) (found []Filed, err error) {
+	err = bus.Letters(ctx, c, run, func(l *bus.Letter) error {
+		if f.takes(l) {
+			found = append(found, Filed{Letter: *l, Producer: l.Header.Get(subjects.HeaderProducer)})
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	return found, err
 }

@@ -1,8 +1,10 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/headrace/headrace/consumers/show"
 	"github.com/headrace/headrace/internal/bus"
+	"github.com/headrace/headrace/subjects"
 )
 
 const (
@@ -23,13 +26,13 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, release, err := s.hold(r.Context(), r)
+	v, release, err := s.listing(r)
 	if err != nil {
 		return err
 	}
 	defer release()
 	q := r.URL.Query()
-	found, err := show.FindLetters(r.Context(), v.Conn, v.run, show.LetterFilter{Stage: q.Get("stage"), Producer: q.Get("producer"), Dropped: true})
+	found, err := show.ListLetters(r.Context(), v.Conn, v.run, show.LetterFilter{Stage: q.Get("stage"), Dropped: true})
 	if err != nil {
 		return err
 	}
@@ -37,28 +40,48 @@ func (s *Server) letters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(found, func(a, b show.Filed) int { return int(b.Number) - int(a.Number) })
-	out := struct {
-		Letters []show.Letter `json:"letters"`
-		Next    string        `json:"next"`
-		Total   int           `json:"total"`
-	}{Letters: []show.Letter{}}
-	text := strings.ToLower(q.Get("q"))
-	for i := range found {
-		f := &found[i]
-		if text != "" && !strings.Contains(strings.ToLower(f.Reason+" "+f.ID+" "+f.Producer), text) {
-			continue
-		}
-		if out.Total++; before > 0 && f.Number >= uint64(before) {
-			continue
-		}
-		if len(out.Letters) == pageOfLetters {
-			out.Next = strconv.FormatUint(out.Letters[pageOfLetters-1].Number, 10)
-			continue
-		}
-		out.Letters = append(out.Letters, show.Describe(f, requeued))
+	slices.SortFunc(found, func(a, b show.Filed) int { return cmp.Compare(b.Number, a.Number) })
+	found = slices.DeleteFunc(found, func(f show.Filed) bool { return !wanted(v, &f, q) })
+	out := lettersAnswer{Letters: []show.Letter{}, Total: len(found)}
+	page := slices.DeleteFunc(found, func(f show.Filed) bool { return before > 0 && f.Number >= uint64(before) })
+	if len(page) > pageOfLetters {
+		page = page[:pageOfLetters]
+		out.Next = strconv.FormatUint(page[pageOfLetters-1].Number, 10)
+	}
+	for i := range page {
+		page[i].Producer = v.producer(&page[i])
+	}
+	if err := show.NameProducers(r.Context(), v.Conn, v.run, page); err != nil {
+		return err
+	}
+	for i := range page {
+		out.Letters = append(out.Letters, show.Describe(&page[i], requeued))
 	}
 	return answer(w, r, out)
+}
+
+type lettersAnswer struct {
+	Letters []show.Letter `json:"letters"`
+	Next    string        `json:"next"`
+	Total   int           `json:"total"`
+}
+
+// producer is who published what a letter is about, as far as the index knows.
+func (v *view) producer(f *show.Filed) string {
+	if f.Producer == "" && f.Source == v.run.StreamName(subjects.Rollouts) {
+		return v.index.Producer(f.Sequence)
+	}
+	return f.Producer
+}
+
+// wanted reports whether the query chooses a letter.
+func wanted(v *view, f *show.Filed, q url.Values) bool {
+	producer, text := q.Get("producer"), strings.ToLower(q.Get("q"))
+	if producer == "" && text == "" {
+		return true
+	}
+	by := v.producer(f)
+	return (producer == "" || producer == by) && (text == "" || strings.Contains(strings.ToLower(f.Reason+" "+f.ID+" "+by), text))
 }
 
 // letter answers with all that can be read of a dead letter.

@@ -74,8 +74,10 @@ type Options struct {
 	// Idle is how long a run stays open after the last request. Default a minute;
 	// IdleStopped is that of a run that is stopped, default 10 s.
 	Idle, IdleStopped time.Duration
-	// MostRuns bounds the runs that are held in memory. Default 4.
-	MostRuns int
+	// MostRuns bounds the runs that are held in memory, MostBytes what they take
+	// there together, about; the one that is looked at has its place in any case.
+	// Default 4 and 180 MiB.
+	MostRuns, MostBytes int
 	// Files are the page; default those that are built in.
 	Files fs.FS
 	Log   zerolog.Logger
@@ -93,6 +95,9 @@ func (o *Options) withDefaults() {
 	}
 	if o.MostRuns <= 0 {
 		o.MostRuns = 4
+	}
+	if o.MostBytes <= 0 {
+		o.MostBytes = 180 << 20
 	}
 	if o.Files == nil {
 		o.Files, _ = fs.Sub(embedded, "web") // it is there

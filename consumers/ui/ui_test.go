@@ -17,6 +17,7 @@ import (
 	"github.com/headrace/headrace/consumers/ui"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/internal/synth"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -281,5 +282,19 @@ func TestServer_AnyPathIsAnswered(t *testing.T) {
 		if rec.Code >= 500 && rec.Code != 503 || strings.Contains(rec.Body.String(), "root:") {
 			t.Errorf("%.40s: %d: %.100s", path, rec.Code, rec.Body.String())
 		}
+	}
+}
+
+func TestServer_HoldsSoMuchAndNoMore(t *testing.T) {
+	w := newWorld(t, 300, ui.Options{Token: token, Files: page, MostBytes: 1, Idle: time.Hour}, &place{})
+	if _, err := synth.Write(t.Context(), w.admin, synth.Options{Run: "other", Trajectories: 100}); err != nil {
+		t.Fatal(err)
+	}
+	w.get(w.api("/groups"), nil)
+	w.get("/api/runs/other/groups", nil) // one of them has to go
+	w.until("close", func() bool { return w.place.opened.Load() == 1 })
+	w.get(w.api("/groups"), nil)
+	if n := w.place.times.Load(); n != 3 && n != 2 {
+		t.Errorf("opened %d times", n)
 	}
 }

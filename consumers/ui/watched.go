@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -344,23 +345,25 @@ func (s *Server) forget() {
 }
 
 // victim takes out the run that nobody looks at for the longest time, if there are
-// too many.
+// too many, or they take too much.
 func (s *Server) victim() *watched {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.runs) <= s.o.MostRuns {
-		return nil
-	}
 	var oldest *watched
+	bytes := 0
 	for _, w := range s.runs {
 		w.mu.Lock()
+		if v := cmp.Or(w.view, w.last); v != nil {
+			bytes += v.index.Bytes()
+		}
 		if w.holders == 0 && (oldest == nil || w.used.Before(oldest.used)) {
 			oldest = w
 		}
 		w.mu.Unlock()
 	}
-	if oldest != nil {
-		delete(s.runs, oldest.run)
+	if oldest == nil || len(s.runs) <= s.o.MostRuns && (bytes <= s.o.MostBytes || len(s.runs) == 1) {
+		return nil
 	}
+	delete(s.runs, oldest.run)
 	return oldest
 }

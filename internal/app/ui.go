@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -61,6 +63,9 @@ const uiMemory = 220 << 20
 func UI(ctx context.Context, s Source, o UIOptions) error {
 	debug.SetMemoryLimit(uiMemory)
 	debug.SetGCPercent(50)
+	if _, err := os.Stat(runDir(filepath.Join(s.Root, string(o.Run))).store()); err != nil && o.Run != "" && !s.Remote {
+		return fmt.Errorf("%w %s in %s: `headrace runs` lists what there is; a run elsewhere needs --url", errNoRun, o.Run, s.Root)
+	}
 	p, err := newPage(s, &o)
 	if err != nil {
 		return err

@@ -226,6 +226,14 @@ func (x *Index) stats() Stats {
 	return s
 }
 
+// Bytes is about what the index takes in memory.
+func (x *Index) Bytes() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	const a, m, g, signed = 44, 16, 180, 8 // of a row, a message, a group with its name, a row's reference
+	return len(x.rows.all)*blockRows*a + cap(x.messages)*m + len(x.groups)*g + x.signs.refs.n*signed + len(x.signs.all)*chunkWords*8
+}
+
 // gone counts the rows whose bodies are purged.
 func (x *Index) gone() int {
 	if x.purged <= 1 {

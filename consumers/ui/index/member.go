@@ -89,6 +89,20 @@ func (x *Index) Trajectory(id string) (m Member, ok bool) {
 	return m, false
 }
 
+// Producer is who published the message with that sequence; empty if nothing of it
+// is known.
+func (x *Index) Producer(seq uint64) string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if seq > math.MaxUint32 {
+		return ""
+	}
+	if k := x.from(uint32(seq)); k < len(x.messages) && x.messages[k].seq == uint32(seq) {
+		return x.producers.list[x.rows.at(x.messages[k].row).producer]
+	}
+	return ""
+}
+
 func (x *Index) memberOf(g *group, r *row) Member {
 	m := Member{Address: subjects.Address{Seq: uint64(r.seq), Index: int(r.index)}, Slot: subjects.Slot(r.slot), Attempt: subjects.Attempt(r.attempt),
 		Status: statuses[r.status], Reward: float64(r.reward), Tokens: int(r.tokens), MinVersion: subjects.PolicyVersion(r.minVersion), MaxVersion: subjects.PolicyVersion(r.maxVersion),

@@ -21,7 +21,7 @@ type Fetch func(ctx context.Context, list []subjects.Address, fn func(int, *show
 const (
 	firstBatch = 16
 	laterBatch = 64
-	patience   = time.Second
+	patience   = 100 * time.Millisecond
 )
 
 // candidate is a trajectory that may have the words.
