@@ -10,16 +10,16 @@ import (
 // said; NaN where they are unknown.
 type facts struct {
 	v *board.View
-	// Of the trainer's time, its start left out.
-	wait, train, compile, publish, checkpoint float64
-	busy                                      float64 // of the engines' devices
-	queued                                    float64 // requests that wait in the engines, by those that run
-	generate, env                             float64 // of the episodes' time
-	idle                                      float64 // of the time, in which nothing was being played
-	used                                      float64 // of what the engines could compute
-	tail                                      float64 // how many times as long as half of the groups the slowest twentieth took
-	zeroVariance, stale                       float64 // of the groups that closed lately
-	taken                                     float64 // of the producers' slots
+	// Of the trainer's time, its starts left out.
+	wait, train, compile, writes float64
+	busy                         float64 // of the engines' devices
+	queued                       float64 // requests that wait in the engines, by those that run
+	generate, env                float64 // of the episodes' time
+	idle                         float64 // of the time, in which nothing was being played
+	used                         float64 // of what the engines could compute
+	tail                         float64 // how many times as long as half of the groups the slowest twentieth took
+	zeroVariance, stale          float64 // of the groups that closed lately
+	taken                        float64 // of the producers' slots
 }
 
 const (
@@ -30,14 +30,11 @@ const (
 // look works the facts out; not ok: there are not enough.
 func look(v *board.View) (f *facts, ok bool) {
 	s := v.State
-	r := &v.Doing
-	again := min(v.Recompiling.Or(0), r.Compile.Or(0))
-	running := 1 - r.Start.Or(0) - (r.Compile.Or(0) - again) // a first step has to compile
-	if s.Step.Committed < fewestSteps || !r.Wait.Known() || running < .2 && s.End == "" {
+	d := &v.Doing
+	if s.Step.Committed < fewestSteps || !d.Wait.Known() {
 		return nil, false
 	}
-	part := func(n board.Number) float64 { return n.Or(0) / running }
-	f = &facts{v: v, wait: part(r.Wait), train: part(r.Train) + part(r.Prepare), compile: again / running, publish: part(r.Publish), checkpoint: part(r.Checkpoint),
+	f = &facts{v: v, wait: float64(d.Wait), train: d.Train.Or(0) + d.Prepare.Or(0), compile: d.Compile.Or(0), writes: d.Publish.Or(0) + d.Checkpoint.Or(0),
 		busy: float64(v.Busy), generate: float64(v.GenerateFraction), env: float64(v.EnvFraction)}
 	f.idle = idle(v.Series.InFlight)
 	f.tail, f.taken = float64(v.Tail), float64(v.Taken)

@@ -14,7 +14,7 @@ const (
 	full        = .75 // of its time: an engine's device is busy
 	mostly      = .5  // of the episodes' time: the environment takes it
 	compiles    = .10 // of its time: the trainer compiles
-	writes      = .25 // of its time: the trainer writes weights and checkpoints
+	writing     = .25 // of its time: the trainer writes weights and checkpoints
 	idles       = .20 // of the time: nobody plays
 	straggling  = .50 // of what the engines could compute: used; more, and it is not a few that are waited for
 	tailed      = 3.0 // times as long as half of the groups: the slowest twentieth
@@ -79,12 +79,12 @@ func trainerBound(f *facts) *finding {
 		text += fmt.Sprintf(", while the engines compute %.0f%% of theirs", 100*f.busy)
 	}
 	knob := "a faster trainer, or a larger trainer.micro_batch where memory allows; or spend the idle engines: larger groups (grouper.group_size)"
-	if f.publish+f.checkpoint >= writes {
-		text += fmt.Sprintf("; %.0f%% go into writing weights and checkpoints", 100*(f.publish+f.checkpoint))
+	if f.writes >= writing {
+		text += fmt.Sprintf("; %.0f%% go into writing weights and checkpoints", 100*f.writes)
 		knob = "weights less often (trainer.sync_every), checkpoints less often (trainer.checkpoint_every), no waiting for engines (trainer.wait_weights.need: none)"
 	}
 	return newFinding(TrainerBound, 1-f.wait, text+".", knob, percent("trainer waits", f.wait), percent("trainer trains", f.train),
-		percent("trainer writes weights and checkpoints", f.publish+f.checkpoint), percent("engines busy", f.busy))
+		percent("trainer writes weights and checkpoints", f.writes), percent("engines busy", f.busy))
 }
 
 func balanced(f *facts) *finding {

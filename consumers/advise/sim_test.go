@@ -121,6 +121,20 @@ func TestRules_OfARunThatEndedAreOfAllOfIt(t *testing.T) {
 	}
 }
 
+// TestRules_AreTheSameOfLongSteps: what takes a minute instead of a second is the
+// same run, looked at for longer.
+func TestRules_AreTheSameOfLongSteps(t *testing.T) {
+	for _, c := range simulated {
+		t.Run(c.name, func(t *testing.T) {
+			r := simtest.Base()
+			c.vary(&r)
+			if got := play(t, r.Slower(30)).Advice; got[0].Code != c.want {
+				t.Errorf("%v, first %s, want %s", codes(got), got[0].Text, c.want)
+			}
+		})
+	}
+}
+
 func TestRules_EachHasARunThatTriggersItAndOneThatDoesNot(t *testing.T) {
 	for _, code := range Codes() {
 		if code == NotEnoughData || code == Stall {

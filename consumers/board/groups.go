@@ -1,8 +1,10 @@
 package board
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -190,26 +192,28 @@ func (g *groups) lately(n int) (sum closed) {
 	return sum
 }
 
-const tailSeconds = 120
+const (
+	tailSeconds = 120
+	tailLeast   = 64 // groups, where there are not as many in that time
+)
 
 // tail is the age that 95 of 100 groups stay below, by that of half of them: of
 // those that closed in the span before the newest, and opened after since.
 func (g *groups) tail(since, span float64) float64 {
-	newest := math.Inf(-1)
+	var list []age
 	for _, a := range g.ages {
-		newest = max(newest, a.closed)
-	}
-	var ages []float64
-	for _, a := range g.ages {
-		if a.closed >= newest-span && a.closed-a.seconds >= since {
-			ages = append(ages, a.seconds)
+		if a.closed-a.seconds >= since {
+			list = append(list, a)
 		}
 	}
-	if len(ages) < 16 {
+	if len(list) < 16 {
 		return math.NaN()
 	}
-	slices.Sort(ages)
-	return ages[len(ages)*95/100] / ages[len(ages)/2]
+	slices.SortFunc(list, func(a, b age) int { return cmp.Compare(b.closed, a.closed) })
+	n := sort.Search(len(list), func(i int) bool { return list[i].closed < list[0].closed-span })
+	list = list[:min(max(n, tailLeast), len(list))]
+	slices.SortFunc(list, func(a, b age) int { return cmp.Compare(a.seconds, b.seconds) })
+	return list[len(list)*95/100].seconds / list[len(list)/2].seconds
 }
 
 // ever counts all groups that closed.

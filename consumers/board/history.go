@@ -5,24 +5,28 @@ import (
 	"slices"
 )
 
-// history remembers a process's counters for a minute or so. A counter that
-// falls was started anew; what it had grown to is kept.
+// history remembers a process's counters for a minute by the second and for a
+// quarter of an hour by ten of them. A counter that falls was started anew; what
+// it had grown to is kept.
 type history struct {
 	keys   []string
-	every  float64   // seconds between samples
 	last   []float64 // as said last
 	grown  []float64 // since the board began to look
-	at     []float64 // of the samples, oldest first
-	values []float64 // len(keys) a sample
+	fine   samples
+	coarse samples
 	first  float64   // when the first report came
 	since  float64   // what all the time is counted from
 	base   []float64 // what was grown by then
 }
 
-const mostSamples = 72
+const (
+	mostSamples = 72
+	coarseEvery = 10.0 // seconds
+	coarseLast  = 90   // samples
+)
 
 func newHistory(every float64, keys ...string) *history {
-	return &history{keys: keys, every: every, last: nans(len(keys)), grown: make([]float64, len(keys))}
+	return &history{keys: keys, last: nans(len(keys)), grown: make([]float64, len(keys)), fine: samples{every: every, most: mostSamples}, coarse: samples{every: coarseEvery, most: coarseLast}}
 }
 
 func nans(n int) []float64 {
@@ -58,44 +62,66 @@ func (h *history) add(now float64, m map[string]float64) {
 		}
 		h.last[i] = v
 	}
-	n := len(h.at)
-	if n == 0 {
+	if len(h.fine.at) == 0 {
 		h.first = now
-	} else if now-h.at[n-1] < h.every {
-		return
 	}
-	if n == mostSamples {
-		half := mostSamples / 8
-		h.at = append(h.at[:0], h.at[half:]...)
-		h.values = append(h.values[:0], h.values[half*len(h.keys):]...)
-	}
-	h.at, h.values = append(h.at, now), append(h.values, h.grown...)
+	h.fine.add(now, h.grown)
+	h.coarse.add(now, h.grown)
 }
 
 // over is by how much a counter grew in the last span seconds before now, and
 // in how many; nothing where it was not said or nothing was heard meanwhile. A
 // span without end is all the time that was looked at.
 func (h *history) over(key int, now, span float64) (grown, seconds float64) {
-	n := len(h.at)
-	if n >= 2 && math.IsInf(span, 1) && !math.IsNaN(h.last[key]) {
+	n := len(h.fine.at)
+	if n < 2 || math.IsNaN(h.last[key]) || h.fine.at[n-1] < now-span {
+		return math.NaN(), 0
+	}
+	last := h.fine.at[n-1]
+	if math.IsInf(span, 1) {
 		grown = h.grown[key]
 		if h.base != nil {
 			grown -= h.base[key]
 		}
-		return grown, h.at[n-1] - h.first
+		return grown, last - h.first
 	}
-	if n < 2 || math.IsNaN(h.last[key]) || h.at[n-1] < now-span {
-		return math.NaN(), 0
-	}
-	first := 0
-	for i := n - 2; i >= 0; i-- {
-		if h.at[i] <= now-span {
-			first = i
-			break
+	at, value := h.fine.before(now-span, key, len(h.keys))
+	if at > now-span { // further back than the minute
+		if earlier, v := h.coarse.before(now-span, key, len(h.keys)); earlier < at {
+			at, value = earlier, v
 		}
 	}
-	k := len(h.keys)
-	return h.values[(n-1)*k+key] - h.values[first*k+key], h.at[n-1] - h.at[first]
+	return h.fine.values[(n-1)*len(h.keys)+key] - value, last - at
+}
+
+// samples are counters as they were, some seconds apart, oldest first.
+type samples struct {
+	every  float64
+	most   int
+	at     []float64
+	values []float64 // one sample behind the other
+}
+
+func (s *samples) add(now float64, values []float64) {
+	n := len(s.at)
+	if n > 0 && now-s.at[n-1] < s.every {
+		return
+	}
+	if n == s.most {
+		drop := s.most / 8
+		s.at = append(s.at[:0], s.at[drop:]...)
+		s.values = append(s.values[:0], s.values[drop*len(values):]...)
+	}
+	s.at, s.values = append(s.at, now), append(s.values, values...)
+}
+
+// before is the last sample up to a moment, or the first of all.
+func (s *samples) before(moment float64, key, width int) (at, value float64) {
+	i := len(s.at) - 1
+	for i > 0 && s.at[i] > moment {
+		i--
+	}
+	return s.at[i], s.values[i*width+key]
 }
 
 // rate is a counter's growth a second.

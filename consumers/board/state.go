@@ -65,7 +65,8 @@ type Eval struct {
 type Trainer struct {
 	Connected int `json:"connected"` // trainers at the bridge; 0 too where no bridge is heard of
 	// Seconds are those since the run's start; Recent the parts of the trainer's
-	// last minute. Both are whole: the categories do not overlap.
+	// last minute, or of its last four steps where they take longer. Both are
+	// whole: the categories do not overlap.
 	Seconds Times `json:"seconds"`
 	Recent  Times `json:"recent"`
 	// Wait is the part of the trainer's time that it waited for a batch, the one

@@ -62,17 +62,19 @@ type trainer struct {
 	byCommits       moments // wait, train, compile and the first waits as start
 	bySpans         moments
 	wait, wall      float64 // of all steps but the first of each start
+	trained         float64 // in them, compiling included
 	recompiled      float64 // in them
 	compiles        int64
 	steps           []stepTime // the last of them
-	commits, inside minute     // seconds of the last minute: by commits, by spans
+	commits, inside diary      // the last seconds: by commits, by spans
 	rank            string     // whose spans are looked at
 	starting        bool       // by its spans: it has not trained since its start
 }
 
+// stepTime is where the time from one commit to the next went.
 type stepTime struct {
-	at, wall, tokens float64
-	first            bool
+	wall, wait, train, compile, tokens float64
+	first                              bool
 }
 
 // commit folds a commit in and fills its row.
@@ -95,15 +97,13 @@ func (t *trainer) commit(e *subjects.CommitEvent, r *row) {
 		t.wait, t.wall = t.wait+wait, t.wall+wall
 	}
 	t.byCommits[waiting] += wait
-	t.commits.add(waiting, at-train-wait, at-train)
-	t.commits.add(doTrain, at-train, at)
+	t.commits.add(waiting, at-train-wait, at-train, 1)
+	t.commits.add(doTrain, at-train, at, 1)
 	if !first {
-		t.recompiled += compile
-		t.commits.add(doCompile, at-train, at-train+compile)
-		t.commits.add2(doTrain, at-train, at-train+compile, -1)
+		t.trained, t.recompiled = t.trained+train, t.recompiled+compile
 	}
 	t.committed = max(t.committed, int64(e.Step))
-	t.steps = append(t.steps, stepTime{at, wall, positive(float64(e.Tokens)), first})
+	t.steps = append(t.steps, stepTime{wall, wait, train - compile, compile, positive(float64(e.Tokens)), first})
 	if len(t.steps) > 2*medianSteps {
 		t.steps = slices.Clone(t.steps[len(t.steps)-medianSteps:])
 	}
@@ -149,10 +149,10 @@ func (t *trainer) spans(b *subjects.SpanBatch, now float64) {
 		case what == doWait && t.starting:
 			what = doStart // as in its commit
 		}
-		t.inside.add(what, from, from+seconds)
+		t.inside.add(what, from, from+seconds, 1)
 		if what == doCompile { // within a train step
 			t.bySpans[doTrain] -= seconds
-			t.inside.add2(doTrain, from, from+seconds, -1)
+			t.inside.add(doTrain, from, from+seconds, -1)
 		}
 	}
 }
@@ -179,13 +179,43 @@ func (t *trainer) state(connected int) Trainer {
 	if t.wall > 0 {
 		out.Wait = Number(fraction(t.wait / t.wall))
 	}
-	recent := t.inside.last()
-	if recent.sum() < t.commits.covered(t.inside.newest)/2 {
-		recent = t.commits.last()
-	}
-	recent = recent.parts()
+	recent := t.recent(lookBack(out.StepSeconds))
 	out.Recent = recent.times()
 	return out
+}
+
+// recent are the parts of its last span seconds: by its spans, or by its commits
+// where those tell of more.
+func (t *trainer) recent(span float64) moments {
+	by, rough := t.inside.last(span), t.commits.last(span)
+	if t.inside.newest < t.commits.newest-span || by.sum() < rough.sum()/2 {
+		by = rough
+	}
+	return by.parts()
+}
+
+// running are the seconds of all steps but the first of each start.
+func (t *trainer) running() moments {
+	m := moments{doWait: t.wait, doTrain: t.trained - t.recompiled, doCompile: t.recompiled}
+	m[doPublish] = max(t.wall-t.wait-t.trained, 0)
+	return m
+}
+
+// lately is where the time of the last steps went that took so many seconds
+// together, of so many at least, starts left out. What is not known to be
+// anything else is writing, here weights.
+func (t *trainer) lately(seconds float64, least int) (sum moments) {
+	n := 0
+	for i := len(t.steps) - 1; i >= 0 && (n < least || sum.sum() < seconds); i-- {
+		if s := &t.steps[i]; !s.first {
+			n++
+			sum[doWait] += s.wait
+			sum[doTrain] += s.train
+			sum[doCompile] += s.compile
+			sum[doPublish] += max(s.wall-s.wait-s.train-s.compile, 0)
+		}
+	}
+	return sum
 }
 
 // median is that of the last steps' wall time.

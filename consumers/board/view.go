@@ -2,22 +2,21 @@ package board
 
 import "math"
 
-// View is what an adviser looks at: the state and what was done lately. Of a run
-// that has ended it is of the whole run, as far as TELEMETRY goes back.
+// View is what an adviser looks at: the state and what was done lately, in the
+// last minute or the last four steps, whichever is longer, up to a quarter of an hour. Of a
+// run that has ended it is of the whole run, as far as TELEMETRY goes back.
 type View struct {
 	State *State
-	// Doing are the parts of the trainer's time.
+	// Doing are the parts of the trainer's time, the first step of each start left
+	// out, which has to wait and to compile. Publish is all that it writes.
 	Doing Times
-	// Recompiling is the part of the trainer's time that it compiled in, the first
-	// step of a start left out, which has to.
-	Recompiling Number
-	// Series are the points of the last minute; of a run that ended, of the ten
-	// minutes before its last commit.
+	// Series are the points of that time; of a run that ended, of the ten minutes
+	// before its last commit.
 	Series *Series
 	// Closed are the groups that closed for the last batches, ClosedZeroVariance
 	// and ClosedStale those of them that were dropped.
 	Closed, ClosedZeroVariance, ClosedStale int64
-	// PromptTokens and SampledTokens are those of the last minute.
+	// PromptTokens and SampledTokens are how many there were.
 	PromptTokens, SampledTokens Number
 	// CacheHit is the part of the prompt tokens that were cached, of all engines;
 	// RowFill that of the rows of their device calls that were in use.
@@ -35,30 +34,35 @@ type View struct {
 
 const viewBatches = 20 // that what was closed lately is of
 
+const (
+	viewSteps   = 4   // that what is looked at is of, at least ...
+	viewLongest = 800 // ... unless they take longer, seconds
+)
+
+// lookBack is how many seconds are looked at: the last minute or, where steps are
+// long, the last of them: what is between two steps is no half of either.
+func lookBack(step Number) float64 {
+	return min(max(longSpan, viewSteps*step.Or(0)), viewLongest)
+}
+
+// view looks back.
 func (b *Board) view(s *State, asOf float64) *View {
-	lately := b.trainer.commits.last()
-	lately = lately.parts()
-	v := &View{State: s, Doing: s.Trainer.Recent, Recompiling: Number(lately[doCompile])}
-	running := max(asOf-b.trainer.firstAt, 5) // what was before is the start's
-	if !known(running) {
-		running = longSpan
+	span := lookBack(s.Trainer.StepSeconds)
+	if running := asOf - b.trainer.firstAt; known(running) {
+		span = min(span, max(running, 5)) // what was before is the start's
 	}
-	span, window, points, closed := min(longSpan, running), float64(tailSeconds), int(min(minuteSeconds, running)), b.groups.lately(viewBatches)
+	doing := b.trainer.lately(span, viewSteps)
+	v := &View{State: s}
+	window, closed := max(span, tailSeconds), b.groups.lately(viewBatches)
+	series := b.series.columns(int(span))
 	if s.End != "" {
-		if !known(running) {
-		running = longSpan
-	}
-	span, window, points, closed = math.Inf(1), math.Inf(1), fineSeconds, b.groups.ever()
-		all := b.trainer.seconds()
-		v.Recompiling = Number(b.trainer.recompiled / all.sum())
-		all = all.parts()
-		v.Doing = all.times()
-	}
-	series := b.series.columns(points)
-	if s.End != "" {
+		span, window, closed = math.Inf(1), math.Inf(1), b.groups.ever()
+		doing = b.trainer.running()
+		series = b.series.columns(fineSeconds)
 		series = series.until(b.trainer.lastAt)
 	}
-	v.Series = &series
+	doing = doing.parts()
+	v.Doing, v.Series = doing.times(), &series
 	v.Closed, v.ClosedZeroVariance, v.ClosedStale = max(closed.all, 0), closed.zeroVariance, closed.stale
 	v.Tail = Number(b.groups.tail(b.trainer.firstAt, window))
 	b.viewEngines(v, asOf, span)

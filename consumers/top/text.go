@@ -219,5 +219,8 @@ func ago(n board.Number) string {
 	if n > 1e9 || !n.Known() {
 		return "never"
 	}
+	if n > 48*3600 {
+		return fmt.Sprintf("%.0f days", float64(n)/86400)
+	}
 	return seconds(board.Number(math.Round(float64(n))))
 }

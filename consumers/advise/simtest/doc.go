@@ -54,6 +54,14 @@ func Base() Run {
 		CacheHit: .9, SyncTime: .02, GroupSize: 8, GroupsPerBatch: 8, MaxStaleness: 1, TrainTime: 1.05, PublishTime: .03}
 }
 
+// Slower is the run with everything taking so many times as long.
+func (r Run) Slower(by float64) Run {
+	for _, x := range []*float64{&r.Seconds, &r.EnvTime, &r.CallTime, &r.PromptTime, &r.SyncTime, &r.TrainTime, &r.CompileTime, &r.PublishTime, &r.CheckpointTime} {
+		*x *= by
+	}
+	return r
+}
+
 // world is the run as it goes.
 type world struct {
 	Run
