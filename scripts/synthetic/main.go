@@ -20,15 +20,15 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "synthetic:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	dir := flag.String("dir", "runs", "folder of run folders")
 	name := flag.String("run", "synthetic", "name of the run")
 	trajectories := flag.Int("trajectories", 5000, "how many trajectories, about")
