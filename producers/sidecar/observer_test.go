@@ -107,7 +107,7 @@ func TestSidecar_TellsHowTheEngineIsDoing(t *testing.T) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
-	if b := h.of("batch")[0]; b.Lane != 0 || b.Duration != 100 || len(b.Args) != 3 || b.Args[0].Value != 5 || b.Args[1].Value != 40 {
+	if b := h.of("batch")[0]; b.Lane != 0 || b.Duration != 100 || len(b.Args) != 2 || b.Args[0].Value != 5 || b.Args[1].Value != 40 {
 		t.Errorf("batch %+v", b)
 	}
 }

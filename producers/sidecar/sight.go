@@ -102,7 +102,10 @@ func (s *sight) drew(b *sglang.Batches) {
 	for i := range b.Batches {
 		x := &b.Batches[i]
 		start := x.Start + int64(b.Offset)
-		s.Record(s.batch, laneBatches, start, start+x.Duration, 0, spans.Arg{Key: s.rows, Value: float64(x.Rows)},
-			spans.Arg{Key: s.tokens, Value: float64(x.Tokens)}, spans.Arg{Key: s.prefill, Value: number(x.Prefill)})
+		args := []spans.Arg{{Key: s.rows, Value: float64(x.Rows)}, {Key: s.tokens, Value: float64(x.Tokens)}, {Key: s.prefill, Value: 1}}
+		if !x.Prefill { // most are not
+			args = args[:2]
+		}
+		s.Record(s.batch, laneBatches, start, start+x.Duration, 0, args...)
 	}
 }
