@@ -46,15 +46,15 @@ func figure(name string, x float64, unit string) board.Evidence {
 func round(x float64) float64 { return math.Round(10*x) / 10 }
 
 func engineBound(f *facts) *finding {
-	if f.wait < waits || f.env >= mostly {
+	if f.wait < waits || f.env >= mostly || float64(f.v.RowFill) < thin { // half empty: see smallBatches
 		return nil
 	}
 	knob := "more engines (engine.count under `headrace up`, another `headrace engine` elsewhere) or faster ones; shorter answers (sampling.max_new_tokens)"
 	switch {
-	case f.busy >= full && !(float64(f.v.RowFill) < thin):
+	case f.busy >= full:
 		return newFinding(EngineBound, f.wait*f.busy, fmt.Sprintf("The engines limit the run: they compute %.0f%% of the time, and the trainer waits %.0f%% of its own.", 100*f.busy, 100*f.wait),
 			knob, percent("engines busy", f.busy), percent("trainer waits", f.wait), percent("episodes wait for an engine", f.generate))
-	case !(f.busy >= full) && f.generate >= full && !(f.taken >= .9 && f.busy < full) && !(f.idle >= idles) && longTail(f) == nil:
+	case f.generate >= full && !f.starved() && !(f.idle >= idles) && longTail(f) == nil:
 		return newFinding(EngineBound, f.wait*f.generate, fmt.Sprintf("The engines limit the run: episodes spend %.0f%% of their time in calls of them, and the trainer waits %.0f%% of its own.", 100*f.generate, 100*f.wait),
 			knob, percent("episodes wait for an engine", f.generate), percent("trainer waits", f.wait), percent("engines busy", f.busy), figure("requests queued for each that runs", f.queued, ""))
 	}
@@ -191,10 +191,15 @@ func smallBatches(f *facts) *finding {
 	switch {
 	case f.busy >= busyEnough && fill < thin:
 		return f.small(f.wait*f.busy+reason, fmt.Sprintf("The engines' batches are small: %.0f%% of their rows are in use, and the trainer waits %.0f%% of its time.", 100*fill, 100*f.wait))
-	case f.busy < full && f.taken >= .9:
+	case f.starved():
 		return f.small(f.wait*(1-f.busy), fmt.Sprintf("Too few episodes are played at once: every slot is taken, the engines compute %.0f%% of the time, and the trainer waits %.0f%% of its own.", 100*f.busy, 100*f.wait))
 	}
 	return nil
+}
+
+// starved: every slot is taken, and the engines have room for more.
+func (f *facts) starved() bool {
+	return f.taken >= .9 && f.busy < full && !(float64(f.v.RowFill) >= full)
 }
 
 func (f *facts) small(weight float64, text string) *finding {

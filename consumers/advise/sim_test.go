@@ -27,6 +27,7 @@ var simulated = []struct {
 
 	{"answers are long", func(r *simtest.Run) { r.Answer = 200 }, EngineBound, []string{EnvironmentBound, LongTail, SmallBatches, Staleness}, ""},
 	{"answers are long, of engines that say nothing of their device", func(r *simtest.Run) { r.Answer, r.DeviceSilent = 200, true }, EngineBound, []string{EnvironmentBound, TrainerBound}, ""},
+	{"engines do everything but compute", func(r *simtest.Run) { r.HostTime = .06 }, EngineBound, []string{TrainerBound, SmallBatches, EnvironmentBound}, ""},
 	{"answers are long, for a trainer that is slower", func(r *simtest.Run) { r.Answer, r.TrainTime = 200, 8 }, TrainerBound, []string{EngineBound}, ""},
 
 	{"the environment takes seconds", func(r *simtest.Run) { r.EnvTime = 2 }, EnvironmentBound, []string{EngineBound, SmallBatches, LongTail}, ""},
@@ -57,6 +58,7 @@ var simulated = []struct {
 	{"a step in a hundred compiles", func(r *simtest.Run) { r.CompilePart, r.CompileTime, r.TrainTime = .01, 2, 4 }, TrainerBound, []string{Recompiles}, ""},
 
 	{"there are few slots", func(r *simtest.Run) { r.Slots = 8 }, SmallBatches, []string{LongTail, EnvironmentBound, Balanced}, ""},
+	{"the slots are taken, by episodes that think", func(r *simtest.Run) { r.Slots, r.EnvTime, r.HostTime = 40, .4, .02 }, SmallBatches, []string{TrainerBound, LongTail}, ""},
 	{"few tasks are handed out", func(r *simtest.Run) { r.GroupsPerBatch, r.GroupSize, r.MaxStaleness, r.TrainTime = 1, 8, 0, .05 }, SmallBatches, []string{EnvironmentBound, TrainerBound}, ""},
 }
 

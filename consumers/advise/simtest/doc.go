@@ -31,6 +31,7 @@ type Run struct {
 	Engines      int
 	Rows         int     // of a device call
 	CallTime     float64 // of a device call, full or not
+	HostTime     float64 // between two calls, in which the device does nothing
 	Chunk        int     // tokens that it samples for each row
 	PromptTime   float64 // for each token of a prompt that is not cached
 	CacheHit     float64 // part of the context before a turn that is cached
@@ -56,7 +57,7 @@ func Base() Run {
 
 // Slower is the run with everything taking so many times as long.
 func (r Run) Slower(by float64) Run {
-	for _, x := range []*float64{&r.Seconds, &r.EnvTime, &r.CallTime, &r.PromptTime, &r.SyncTime, &r.TrainTime, &r.CompileTime, &r.PublishTime, &r.CheckpointTime} {
+	for _, x := range []*float64{&r.Seconds, &r.EnvTime, &r.CallTime, &r.HostTime, &r.PromptTime, &r.SyncTime, &r.TrainTime, &r.CompileTime, &r.PublishTime, &r.CheckpointTime} {
 		*x *= by
 	}
 	return r

@@ -98,7 +98,7 @@ func (w *world) compute(x *engine) {
 	}
 	x.calls, x.rows, x.capacity = x.calls+1, x.rows+float64(len(running)), x.capacity+float64(w.Rows)
 	n := len(running)
-	w.after(lasts, func() {
+	w.after(lasts+w.HostTime, func() {
 		x.device += lasts
 		var rest, done []*episode
 		for _, e := range x.requests[:n] {
