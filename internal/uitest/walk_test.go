@@ -119,17 +119,20 @@ func tokens(t *Tab) error {
 // and on a phone, and fails on anything a user or a developer would frown at.
 func walkedAsAUser(t *testing.T, w world) {
 	for name, v := range map[string]View{"light": Laptop, "dark": Night, "phone": Phone} {
-		t.Run(name, func(t *testing.T) { walkIn(t, w, v) })
+		t.Run(name, func(t *testing.T) { walkIn(t, w, v, walk(w.run)) })
 	}
+	dusk := Phone
+	dusk.Theme = "dark"
+	t.Run("odd trajectories", func(t *testing.T) { walkIn(t, w, dusk, oddities(w.run)) })
 }
 
-func walkIn(t *testing.T, w world, v View) {
+func walkIn(t *testing.T, w world, v View, stops []stop) {
 	tab, end, err := NewTab(w.browser, w.base, v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
-	for _, s := range walk(w.run) {
+	for _, s := range stops {
 		if err := s.reach(tab); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
