@@ -14,13 +14,18 @@ type Board struct {
 	began time.Time
 }
 
-// BoardState is the board as it was, with its steps.
+// BoardState is the board as it was, with its last steps.
 type BoardState struct {
 	board.State
-	Began time.Time // when the user started it
-	Cut   int64     // steps whose batch is in the ledger
-	Rows  board.Steps
+	Began time.Time   // when the user started it
+	Cut   int64       // steps whose batch is in the ledger
+	Rows  board.Steps // the last ones: a view is drawn twice a second
+
+	board *board.Board
 }
+
+// viewedRows is how many steps a view has.
+const viewedRows = 4 * recentSteps
 
 // NewBoard is an empty board for a run of maxSteps steps that was started then.
 func NewBoard(started time.Time, maxSteps int64) *Board {
@@ -29,21 +34,16 @@ func NewBoard(started time.Time, maxSteps int64) *Board {
 
 // State is a copy of the facts as they are now.
 func (b *Board) State() BoardState {
-	s := BoardState{State: b.Board.State(time.Now()), Began: b.began, Rows: b.Steps(1)}
-	s.Cut = s.Step.Cut
+	s := BoardState{State: b.Board.State(time.Now()), Began: b.began, board: b.Board}
+	s.Cut, s.Rows = s.Step.Cut, b.Steps(s.Step.Cut-viewedRows)
 	return s
 }
 
+// AllRows are all steps that the board remembers.
+func (s *BoardState) AllRows() board.Steps { return s.board.Steps(1) }
+
 // Committed is the last step the trainer applied.
 func (s *BoardState) Committed() int64 { return s.Step.Committed }
-
-// FirstStep is when step 1 was committed; zero before.
-func (s *BoardState) FirstStep() time.Time {
-	if r := &s.Rows; r.Len() > 0 && r.Step[0] == 1 && r.Committed[0] {
-		return time.Unix(0, int64(r.At[0]*1e9))
-	}
-	return time.Time{}
-}
 
 // Recent averages a column over the last n committed steps; ok is false without one.
 func (s *BoardState) Recent(n int, column board.Column) (mean float64, ok bool) {

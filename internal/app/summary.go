@@ -48,7 +48,8 @@ type EvalFacts struct {
 func summarize(s *BoardState, began, now time.Time) Summary {
 	out := Summary{End: s.End, EndText: s.EndText, Steps: s.Committed(), SecondsTotal: now.Sub(began).Seconds(),
 		TrainerWait: s.WaitFraction(), Groups: map[string]int{}}
-	if first := s.FirstStep(); first.After(began) { // a resumed run has trained before
+	rows := s.AllRows()
+	if first := firstStep(&rows); first.After(began) { // a resumed run has trained before
 		out.SecondsToFirstStep = first.Sub(began).Seconds()
 	}
 	for _, e := range s.Evals {
@@ -59,8 +60,8 @@ func summarize(s *BoardState, began, now time.Time) Summary {
 		out.Groups[string(o)] = int(n)
 	}
 	stale := 0.0
-	for i := range s.Rows.Step {
-		if r := &s.Rows; r.Committed[i] {
+	for i := range rows.Step {
+		if r := &rows; r.Committed[i] {
 			out.Training = append(out.Training, board.Number(r.Reward[i]).Or(0))
 			out.TokensTrained += int(r.Tokens[i])
 			out.Trajectories += int(r.Rows[i])
@@ -71,6 +72,14 @@ func summarize(s *BoardState, began, now time.Time) Summary {
 		out.StalenessMean = stale / float64(n)
 	}
 	return out
+}
+
+// firstStep is when step 1 was committed; zero before.
+func firstStep(r *board.Steps) time.Time {
+	if r.Len() > 0 && r.Step[0] == 1 && r.Committed[0] {
+		return time.Unix(0, int64(r.At[0]*1e9))
+	}
+	return time.Time{}
 }
 
 // curve is the picture of the summary.
