@@ -41,6 +41,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if l.tell(time.Now()) != nil {
 		return nil
 	}
+	v.browsers.Add(1)
+	defer v.browsers.Add(-1)
 	if v.Stopped {
 		release() // who goes on with the run needs its store
 	}
@@ -82,7 +84,7 @@ func (l *listener) listen(s *Server, r *http.Request) {
 	looked := time.Now()
 	over := l.view.ended
 	if l.view.Stopped {
-		over = nil // its store is closed when nobody needs it
+		over = nil // its store is closed when all of it is read
 	}
 	for {
 		select {

@@ -62,7 +62,7 @@ const recentSteps = 10
 
 // How long an answer waits for a picture that is still being made.
 const (
-	boardPatience = 3 * time.Second // then it is sent as far as it is
+	boardPatience = 1500 * time.Millisecond // then it is sent as far as it is
 	listPatience  = 150 * time.Millisecond
 	findPatience  = 20 * time.Second // for one thing that is not there yet
 )

@@ -240,6 +240,18 @@ func TestServer_ARunThatNobodyLooksAtIsClosed(t *testing.T) {
 		t.Errorf("opened %d times; state %+v, then %+v", w.place.times.Load(), a, b)
 	}
 	w.until("close", func() bool { return w.place.opened.Load() == 0 })
+	w.get(w.api("/groups?q=the"), nil) // for a search it stays open until all bodies are read
+	w.until("close", func() bool { return w.place.opened.Load() == 0 })
+	var list struct {
+		Indexed struct {
+			Trajectories int
+			Text         int
+			TextOf       int `json:"text_of"`
+		}
+	}
+	if w.get(w.api("/groups"), &list); list.Indexed.Text < list.Indexed.TextOf*9/10 || list.Indexed.Trajectories == 0 {
+		t.Errorf("closed with %+v", list.Indexed)
+	}
 	w.place.live.Store(true)
 	for range events { // ends, so that the browser comes again
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,6 +52,13 @@ type view struct {
 	want   func()
 	marks  marks
 	shared shared
+	// browsers listen to it, without holding it if it is stopped.
+	browsers atomic.Int32
+}
+
+// busy reports whether a browser waits for what is still to be read.
+func (v *view) busy() bool {
+	return v.browsers.Load() > 0 && (!closed(v.drawn) || !closed(v.listed) || closed(v.wanted) && v.index.Unread())
 }
 
 // marks are how far the streams were that a board is made of.
@@ -328,7 +336,7 @@ func (s *Server) idle(now time.Time) (list []*watched) {
 			if v.Stopped {
 				after = s.o.IdleStopped
 			}
-			if v.over() || now.Sub(w.used) > after {
+			if v.over() || now.Sub(w.used) > after && !v.busy() {
 				list = append(list, w)
 			}
 		}

@@ -173,8 +173,8 @@ func (u *uiRuns) local(ctx context.Context, name string) ui.Listed {
 	dir := u.dir(subjects.Run(name))
 	size := u.size(dir)
 	l := ui.Listed{Run: subjects.Run(name), State: "stopped", Where: string(dir), Bytes: &size, Created: unknownTime, Reward: board.Unknown()}
-	if info, err := os.Stat(dir.model()); err == nil {
-		l.Created = board.Number(float64(info.ModTime().UnixNano()) / 1e9)
+	if at := madeAt(dir, l.Run); !at.IsZero() {
+		l.Created = board.Number(float64(at.UnixNano()) / 1e9)
 	}
 	if u.Live(l.Run) {
 		options := u.s.Bus
@@ -190,6 +190,22 @@ func (u *uiRuns) local(ctx context.Context, name string) ui.Listed {
 	}
 	summarized(dir, &l)
 	return l
+}
+
+// madeAt is when a run was made: as the server noted of its ledger, or else about
+// when its folder was.
+func madeAt(dir runDir, run subjects.Run) time.Time {
+	notes, _ := filepath.Glob(filepath.Join(dir.store(), "jetstream", "*", "streams", run.StreamName(subjects.Ledger), "meta.inf")) // the pattern is one
+	for _, path := range notes {
+		var meta struct{ Created time.Time }
+		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &meta) == nil && !meta.Created.IsZero() {
+			return meta.Created
+		}
+	}
+	if info, err := os.Stat(dir.model()); err == nil {
+		return info.ModTime()
+	}
+	return time.Time{}
 }
 
 // summarized adds what the summary of a run that ended says.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/headrace/headrace/consumers/show"
@@ -55,6 +56,18 @@ func pause(ctx context.Context, d time.Duration) error {
 type reading struct {
 	*Index
 	words map[uint64]struct{} // scratch
+}
+
+// Unread reports whether there are bodies that [Index.Read] is still to read.
+func (x *Index) Unread() bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	all := x.messages
+	if len(all) == 0 {
+		return false
+	}
+	first := x.from(uint32(min(x.purged, math.MaxUint32)))
+	return x.high <= all[len(all)-1].seq || !x.signs.full() && first < len(all) && x.low > all[first].seq
 }
 
 // next are the trajectories to read next, their rows, and about how many bytes
