@@ -149,18 +149,37 @@ func (r *Recorder) take(at int64) *subjects.SpanBatch {
 	if len(rows) == 0 {
 		return nil
 	}
-	spans := make([]subjects.TimeSpan, len(rows))
-	for i := range rows {
-		x := &rows[i]
-		spans[i] = subjects.TimeSpan{Name: names[x.name], Lane: x.lane, Start: x.start, Duration: x.duration, Flow: x.flow}
-		for _, a := range x.args[:x.n] {
-			spans[i].Args = append(spans[i].Args, subjects.TimeSpanArg{Key: names[a.Key], Value: a.Value})
-		}
-	}
 	b := &subjects.SpanBatch{V: subjects.SchemaVersion, Role: r.role, Instance: r.instance, At: at, Dropped: dropped,
 		Offset: int64(offset.Ahead), Uncertainty: int64(offset.Uncertainty)}
-	b.SetSpans(spans)
+	fill(b, rows, names)
 	return b
+}
+
+// fill makes the rows the columns of a batch, as [subjects.SpanBatch.SetSpans]
+// would, with no look at a name's text.
+func fill(b *subjects.SpanBatch, rows []row, names []string) {
+	places := make([]int32, len(names)) // in the batch, from 1
+	place := func(n Name) int32 {
+		if places[n] == 0 {
+			b.Names = append(b.Names, names[n])
+			places[n] = int32(len(b.Names)) //nolint:gosec // few
+		}
+		return places[n] - 1
+	}
+	b.Name, b.Lane = make([]int32, len(rows)), make([]int32, len(rows))
+	b.Start, b.Duration, b.Flow = make([]int64, len(rows)), make([]int64, len(rows)), make([]uint64, len(rows))
+	before, flows := b.At, false
+	for i := range rows {
+		x := &rows[i]
+		b.Name[i], b.Lane[i], b.Start[i], b.Duration[i], b.Flow[i] = place(x.name), x.lane, x.start-before, x.duration, x.flow
+		before, flows = x.start, flows || x.flow != 0
+		for _, a := range x.args[:x.n] {
+			b.Args = append(b.Args, subjects.RowArg{Row: int32(i), Key: place(a.Key), Value: a.Value}) //nolint:gosec // bounded by the buffer
+		}
+	}
+	if !flows {
+		b.Flow = nil
+	}
 }
 
 // lose counts spans that were taken and could not be sent.

@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -199,5 +200,32 @@ func TestRun_OnAMuteConnectionNothingIsRecorded(t *testing.T) {
 	var none *Recorder
 	if err := none.Run(ctx, conn, run); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTake_IsWhatSetSpansMakes of the same spans, names in the same places.
+func TestTake_IsWhatSetSpansMakes(t *testing.T) {
+	for _, flow := range []uint64{0, 9} {
+		r := New("produce", "p1", 0)
+		r.Name("never used")
+		names := []Name{r.Name("turn"), r.Name("tokens"), r.Name("step"), r.Name("rows")}
+		for i := range 40 {
+			r.Record(names[i*i%4], int32(i%3), int64(100+7*i), int64(150+9*i), flow*uint64(i%2), []Arg{{names[(i+1)%4], float64(i)}, {names[3], 1}}[:i%3]...)
+		}
+		got := r.take(50)
+		spans, err := got.Spans()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := *got
+		want.SetSpans(spans)
+		a, err := subjects.EncodeMessage(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := subjects.EncodeMessage(&want)
+		if err != nil || !bytes.Equal(a, b) || len(spans) != 40 {
+			t.Errorf("%v: %+v, want %+v", err, got, want)
+		}
 	}
 }

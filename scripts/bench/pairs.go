@@ -53,23 +53,26 @@ const (
 
 // telemetryOverhead is by how much the whole line is slower, and how much more CPU
 // it takes, with all that the roles say of themselves than with none of it: spans,
-// gauges, pages for Prometheus; in percent.
-func telemetryOverhead(ctx context.Context, o *options) ([]value, error) {
-	on := o.job(512, o.groups(512, 2), "1s") // seconds, lest what comes once a second counts double
-	off := on
-	on.Telemetry, off.Telemetry = telemetryOn, telemetryOff
-	all, err := o.pairs(ctx, telemetryPairs, on, off)
-	if err != nil {
-		return nil, err
+// gauges, pages for Prometheus; in percent. The work is that of the throughput
+// lines or some of it, seconds at least: much of this comes once a second.
+func telemetryOverhead(length int, volume float64) func(context.Context, *options) ([]value, error) {
+	return func(ctx context.Context, o *options) ([]value, error) {
+		on := o.job(length, o.groups(length, volume), "1s")
+		off := on
+		on.Telemetry, off.Telemetry = telemetryOn, telemetryOff
+		all, err := o.pairs(ctx, telemetryPairs, on, off)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range all {
+			o.remark("on %s tokens/s, %.4f CPU s/Mtok (%s); off %s, %.4f (%s)", short(p.with.rate()), p.with.cpuPerMtok(), p.with.parts,
+				short(p.without.rate()), p.without.cpuPerMtok(), p.without.parts)
+		}
+		return []value{
+			{v: median(all, func(p pair) float64 { return 100 * (1 - p.with.rate()/p.without.rate()) })},
+			{v: median(all, func(p pair) float64 { return 100 * (p.with.cpuPerMtok()/p.without.cpuPerMtok() - 1) })},
+		}, nil
 	}
-	for _, p := range all {
-		o.remark("on %s tokens/s, %.4f CPU s/Mtok (%s); off %s, %.4f (%s)", short(p.with.rate()), p.with.cpuPerMtok(), p.with.parts,
-			short(p.without.rate()), p.without.cpuPerMtok(), p.without.parts)
-	}
-	return []value{
-		{v: median(all, func(p pair) float64 { return 100 * (1 - p.with.rate()/p.without.rate()) })},
-		{v: median(all, func(p pair) float64 { return 100 * (p.with.cpuPerMtok()/p.without.cpuPerMtok() - 1) })},
-	}, nil
 }
 
 // trains is how long the trainer of the watched line trains on a batch, in seconds.
