@@ -1,10 +1,8 @@
 package board
 
 import (
-	"cmp"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/headrace/headrace/subjects"
 )
@@ -112,8 +110,8 @@ func (g *groups) aged(v *subjects.Verdict) {
 		g.ages = append(g.ages, a)
 		return
 	}
-	g.ages[g.nextAge%mostAges] = a
-	g.nextAge++
+	g.ages[g.nextAge] = a
+	g.nextAge = (g.nextAge + 1) % mostAges
 }
 
 // cut folds a batch in.
@@ -198,22 +196,28 @@ const (
 )
 
 // tail is the age that 95 of 100 groups stay below, by that of half of them: of
-// those that closed in the span before the newest, and opened after since.
+// those that closed in the span before the newest, and opened after since. The
+// ledger has them in the order in which they closed.
 func (g *groups) tail(since, span float64) float64 {
-	var list []age
-	for _, a := range g.ages {
+	var ages []float64
+	newest := math.NaN()
+	for i := range g.ages {
+		a := g.ages[(g.nextAge-1-i+2*len(g.ages))%len(g.ages)]
+		if math.IsNaN(newest) {
+			newest = a.closed
+		}
+		if a.closed < newest-span && len(ages) >= tailLeast {
+			break
+		}
 		if a.closed-a.seconds >= since {
-			list = append(list, a)
+			ages = append(ages, a.seconds)
 		}
 	}
-	if len(list) < 16 {
+	if len(ages) < 16 {
 		return math.NaN()
 	}
-	slices.SortFunc(list, func(a, b age) int { return cmp.Compare(b.closed, a.closed) })
-	n := sort.Search(len(list), func(i int) bool { return list[i].closed < list[0].closed-span })
-	list = list[:min(max(n, tailLeast), len(list))]
-	slices.SortFunc(list, func(a, b age) int { return cmp.Compare(a.seconds, b.seconds) })
-	return list[len(list)*95/100].seconds / list[len(list)/2].seconds
+	slices.Sort(ages)
+	return ages[len(ages)*95/100] / ages[len(ages)/2]
 }
 
 // ever counts all groups that closed.
