@@ -12,9 +12,9 @@ import (
 // further back as far as somebody asks.
 type book struct {
 	*reader
-	entries []*subjects.Entry // in order; those that cannot be read are passed over: `headrace audit` is for that
-	has     reach             // sequences read
-	first   uint64            // the ledger's first
+	pages []*page // in order; entries that cannot be read are passed over: `headrace audit` is for that
+	has   reach   // sequences read
+	first uint64  // the ledger's first
 }
 
 // earlierMost bounds how many entries are read at once on the way back.
@@ -47,25 +47,25 @@ func (b *book) load(ctx context.Context, of reach) error {
 		}
 		b.first, b.has = max(state.FirstSeq, 1), reach{of.First, of.First - 1}
 	}
-	before, err := b.pages(ctx, reach{max(of.First, b.first), b.has.First - 1})
+	before, err := b.turn(ctx, reach{max(of.First, b.first), b.has.First - 1})
 	if err != nil {
 		return err
 	}
-	after, err := b.pages(ctx, reach{b.has.Last + 1, of.Last})
+	after, err := b.turn(ctx, reach{b.has.Last + 1, of.Last})
 	if err != nil {
 		return err
 	}
-	b.entries = slices.Concat(before, b.entries, after)
+	b.pages = slices.Concat(before, b.pages, after)
 	b.has = reach{min(b.has.First, max(of.First, b.first)), max(b.has.Last, of.Last)}
 	return nil
 }
 
-func (b *book) pages(ctx context.Context, of reach) (out []*subjects.Entry, err error) {
+// turn reads a range.
+func (b *book) turn(ctx context.Context, of reach) (out []*page, err error) {
 	err = b.each(ctx, subjects.Ledger, of, func(m *bus.Msg) {
-		e := &subjects.Entry{}
-		if subjects.DecodeMessage(m.Data, e) == nil {
-			e.State = nil
-			out = append(out, e)
+		var e subjects.Entry
+		if subjects.DecodeMessage(m.Data, &e) == nil {
+			out = append(out, newPage(&e))
 		}
 	})
 	return out, err
@@ -81,10 +81,10 @@ func (b *book) earlier(ctx context.Context) (bool, error) {
 }
 
 // batches hands over those of the steps, and reports whether the first is one.
-func (b *book) batches(first, final subjects.Step, fn func(*subjects.Batch)) (whole bool) {
-	for _, e := range b.entries {
-		for i := range e.Batches {
-			if x := &e.Batches[i]; x.Step >= first && x.Step <= final {
+func (b *book) batches(first, final subjects.Step, fn func(*cut)) (whole bool) {
+	for _, p := range b.pages {
+		for i := range p.batches {
+			if x := &p.batches[i]; x.Step >= first && x.Step <= final {
 				whole = whole || x.Step == first
 				fn(x)
 			}
@@ -95,7 +95,7 @@ func (b *book) batches(first, final subjects.Step, fn func(*subjects.Batch)) (wh
 
 // find reads back until it has the batch of a step, or nothing is left.
 func (b *book) find(ctx context.Context, step subjects.Step) error {
-	for !b.batches(step, step, func(*subjects.Batch) {}) {
+	for !b.batches(step, step, func(*cut) {}) {
 		if more, err := b.earlier(ctx); !more || err != nil {
 			return err
 		}
@@ -110,10 +110,10 @@ func (b *book) opened(ctx context.Context, first, final subjects.Step) (at int64
 		return 0, false, err
 	}
 	trained := map[subjects.GroupID]bool{}
-	b.batches(first, final, func(x *subjects.Batch) {
+	b.batches(first, final, func(x *cut) {
 		found = true
-		for _, g := range x.Groups {
-			trained[g.Group] = true
+		for _, g := range x.groups {
+			trained[g] = true
 		}
 	})
 	for {
@@ -130,9 +130,9 @@ func (b *book) opened(ctx context.Context, first, final subjects.Step) (at int64
 // oldest is when the first of the groups opened, and whether all are there.
 func (b *book) oldest(groups map[subjects.GroupID]bool) (at int64, whole bool) {
 	seen := map[subjects.GroupID]bool{}
-	for _, e := range b.entries {
-		for i := range e.Verdicts {
-			v := &e.Verdicts[i]
+	for _, p := range b.pages {
+		for i := range p.verdicts {
+			v := &p.verdicts[i]
 			if !groups[v.Group] || !v.Outcome.Trained() {
 				continue
 			}

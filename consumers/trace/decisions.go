@@ -26,42 +26,41 @@ func (r *reader) ledger(ctx context.Context) error {
 	if err := r.book.open(ctx); err != nil {
 		return err
 	}
-	for _, e := range r.book.entries {
-		by := source{roleGrouper, e.Writer}
-		for i := range e.Verdicts {
-			if v := &e.Verdicts[i]; r.sees(v.Opened, v.Closed) {
+	for _, p := range r.book.pages {
+		by := source{roleGrouper, p.writer}
+		for i := range p.verdicts {
+			if v := &p.verdicts[i]; r.sees(v.Opened, v.Closed) {
 				r.report.Groups++
 				r.d.add(by, rowGroups, "groups", groupBlock(v))
 			}
 		}
-		drawn := r.sees(e.At, e.At)
-		for i := range e.Batches {
-			b := &e.Batches[i]
+		drawn := r.sees(p.at, p.at)
+		for i := range p.batches {
+			b := &p.batches[i]
 			if b.Step >= r.o.First && b.Step <= r.o.Final || r.copied && drawn {
 				r.want(b)
 			}
 			if drawn {
-				r.d.add(by, rowBatches, "batches", batchMark(b, e.At))
+				r.d.add(by, rowBatches, "batches", batchMark(b, p.at))
 			}
 		}
-		for i := range e.Evals {
-			if drawn {
-				r.d.add(by, rowBatches, "batches", evalMark(&e.Evals[i], e.At))
-			}
+		if !drawn {
+			continue
 		}
-		if e.End != "" && drawn {
-			r.d.add(by, rowBatches, "batches", block{start: e.At, end: e.At, mark: true, name: "end", args: []perfetto.Arg{perfetto.Text("reason", e.End)}})
+		for i := range p.evals {
+			r.d.add(by, rowBatches, "batches", evalMark(&p.evals[i], p.at))
+		}
+		if p.end != "" {
+			r.d.add(by, rowBatches, "batches", block{start: p.at, end: p.at, mark: true, name: "end", args: []perfetto.Arg{perfetto.Text("reason", p.end)}})
 		}
 	}
 	return nil
 }
 
 // want notes the messages that the batch is from.
-func (r *reader) want(b *subjects.Batch) {
-	for i := range b.Groups {
-		for _, m := range b.Groups[i].Members {
-			r.wanted[m.Seq] = max(r.wanted[m.Seq], 1)
-		}
+func (r *reader) want(b *cut) {
+	for _, seq := range b.seqs {
+		r.wanted[seq] = max(r.wanted[seq], 1)
 	}
 }
 
@@ -70,34 +69,16 @@ func evalMark(v *subjects.EvalResult, at int64) block {
 		perfetto.Float("reward", v.Sampled), perfetto.Float("greedy", v.Greedy), perfetto.Int("failed", v.Failed)}}
 }
 
-func groupBlock(v *subjects.Verdict) block {
-	var flows []uint64
-	if v.Outcome.Trained() {
-		flows = memberFlows(nil, v.Group, v.Members)
-	}
+func groupBlock(v *closing) block {
 	return block{start: v.Opened, end: max(v.Opened, v.Closed), name: string(v.Outcome), category: "group",
-		args:   []perfetto.Arg{perfetto.Text("group", string(v.Group)), perfetto.Int("members", len(v.Members)), perfetto.Int("unused", v.Unused)},
-		inside: []block{{start: v.Closed, end: v.Closed, mark: true, name: "close", category: "group", flows: flows}}}
+		args:   []perfetto.Arg{perfetto.Text("group", string(v.Group)), perfetto.Int("members", v.members), perfetto.Int("unused", v.Unused)},
+		inside: []block{{start: v.Closed, end: v.Closed, mark: true, name: "close", category: "group", flows: v.flows}}}
 }
 
-func batchMark(b *subjects.Batch, at int64) block {
-	return block{start: at, end: at, mark: true, name: "batch", category: "batch", flows: batchFlows(b), args: []perfetto.Arg{
-		perfetto.Int("step", b.Step), perfetto.Int("groups", len(b.Groups)), perfetto.Int("rows", b.Rows), perfetto.Int("tokens", b.Tokens),
+func batchMark(b *cut, at int64) block {
+	return block{start: at, end: at, mark: true, name: "batch", category: "batch", flows: b.flows, args: []perfetto.Arg{
+		perfetto.Int("step", b.Step), perfetto.Int("groups", len(b.groups)), perfetto.Int("rows", b.Rows), perfetto.Int("tokens", b.Tokens),
 		perfetto.Float("staleness_mean", b.StalenessMean), perfetto.Int("staleness_max", b.StalenessMax), perfetto.Float("reward_mean", b.RewardMean)}}
-}
-
-func batchFlows(b *subjects.Batch) (flows []uint64) {
-	for i := range b.Groups {
-		flows = memberFlows(flows, b.Groups[i].Group, b.Groups[i].Members)
-	}
-	return flows
-}
-
-func memberFlows(flows []uint64, g subjects.GroupID, members []subjects.Member) []uint64 {
-	for _, m := range members {
-		flows = append(flows, subjects.FlowID(g, m.Slot, m.Attempt))
-	}
-	return flows
 }
 
 // flowsOf collects the flows of the batches whose steps are drawn; it reads back
@@ -111,7 +92,7 @@ func (r *reader) flowsOf(ctx context.Context, commits []subjects.CommitEvent) (m
 		return nil, err
 	}
 	flows := map[subjects.Step][]uint64{}
-	r.book.batches(first, final, func(b *subjects.Batch) { flows[b.Step] = batchFlows(b) })
+	r.book.batches(first, final, func(b *cut) { flows[b.Step] = b.flows })
 	return flows, nil
 }
 
