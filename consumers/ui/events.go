@@ -35,6 +35,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	l := listener{w: w, rc: http.NewResponseController(w), view: v}
 	_, l.step = v.board.StepsSince(1 << 62)
 	l.point = v.board.Series(1).N

@@ -124,7 +124,7 @@ type Server struct {
 // Bounds on what is done at once.
 const (
 	mostClients = 64
-	mostHeavy   = 3
+	mostHeavy   = 2
 	mostTraces  = 1
 )
 

@@ -62,7 +62,7 @@ func spend(t *subjects.Trajectory, i int) spent {
 }
 
 // mostTokens of a trajectory are sent to a browser; a script may have any.
-const mostTokens = 1 << 20
+const mostTokens = 1 << 19
 
 func (s *Server) trajectory(w http.ResponseWriter, r *http.Request) error {
 	v, release, err := s.listing(r)

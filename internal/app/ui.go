@@ -99,6 +99,9 @@ func newPage(s Source, o *UIOptions) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if public != nil && trimmed(o.Base) == "" {
+		o.Base = public.Path
+	}
 	switch {
 	case o.NoToken:
 		o.Token = ""
@@ -129,6 +132,8 @@ func newPage(s Source, o *UIOptions) (*page, error) {
 	}
 	return p, nil
 }
+
+func trimmed(path string) string { return strings.Trim(path, "/") }
 
 func publicURL(text string) (*url.URL, error) {
 	if text == "" {
