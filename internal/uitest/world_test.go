@@ -45,6 +45,7 @@ func TestPages(t *testing.T) {
 		test func(*testing.T, world)
 	}{
 		{"first paint is soon", firstPaint},
+		{"what computes is right", pureParts},
 		{"walked as a user nothing is amiss", walkedAsAUser},
 		{"a long trajectory stays fluid", longTrajectory},
 		{"hostile bytes are only shown", hostileBytes},
