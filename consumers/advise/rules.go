@@ -15,7 +15,8 @@ const (
 	mostly      = .5  // of the episodes' time: the environment takes it
 	compiles    = .10 // of its time: the trainer compiles
 	writing     = .25 // of its time: the trainer writes weights and checkpoints
-	idles       = .20 // of the time: nobody plays
+	idles       = .10 // of the time: nobody plays
+	idlesMost   = .20 // of the time: that is why engines and slots are not used
 	straggling  = .50 // of what the engines could compute: used; more, and it is not a few that are waited for
 	tailed      = 3.0 // times as long as half of the groups: the slowest twentieth
 	wasted      = .30 // of the groups: dropped for equal rewards
@@ -54,7 +55,7 @@ func engineBound(f *facts) *finding {
 	case f.busy >= full:
 		return newFinding(EngineBound, f.wait*f.busy, fmt.Sprintf("The engines limit the run: they compute %.0f%% of the time, and the trainer waits %.0f%% of its own.", 100*f.busy, 100*f.wait),
 			knob, percent("engines busy", f.busy), percent("trainer waits", f.wait), percent("episodes wait for an engine", f.generate))
-	case f.generate >= full && !f.starved() && !(f.idle >= idles) && longTail(f) == nil:
+	case f.generate >= full && !f.starved() && !(f.idle >= idlesMost) && longTail(f) == nil:
 		return newFinding(EngineBound, f.wait*f.generate, fmt.Sprintf("The engines limit the run: episodes spend %.0f%% of their time in calls of them, and the trainer waits %.0f%% of its own.", 100*f.generate, 100*f.wait),
 			knob, percent("episodes wait for an engine", f.generate), percent("trainer waits", f.wait), percent("engines busy", f.busy), figure("requests queued for each that runs", f.queued, ""))
 	}
@@ -184,7 +185,7 @@ func prefixCache(f *facts) *finding {
 
 // smallBatches: the engines compute for fewer episodes at once than they could.
 func smallBatches(f *facts) *finding {
-	if f.wait < waits || f.env >= mostly || f.idle >= idles || longTail(f) != nil {
+	if f.wait < waits || f.env >= mostly || f.idle >= idlesMost || longTail(f) != nil {
 		return nil
 	}
 	fill := float64(f.v.RowFill)
