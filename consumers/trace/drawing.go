@@ -152,6 +152,11 @@ func (r *process) write(p *pen, parent perfetto.TrackID) {
 func (p *pen) blocks(track perfetto.TrackID, blocks []block) {
 	for i := range blocks {
 		b := &blocks[i]
+		if b.detail != nil {
+			whole := *b
+			whole.detail(&whole)
+			b = &whole
+		}
 		e := perfetto.Event{Kind: perfetto.Begin, Track: track, At: b.start, Name: b.name, Category: b.category, Flows: b.flows, Ends: b.ends, Args: b.args}
 		if b.mark {
 			e.Kind = perfetto.Instant

@@ -105,35 +105,56 @@ func (r *reader) bundle(seq uint64, hdr nats.Header, data []byte) error {
 	return nil
 }
 
-// episode draws a trajectory, offset nanoseconds later than it says: its turns
-// from the log, and within and behind them what its producer told.
-func episode(t *subjects.Trajectory, offset int64, told []block) block {
+// episode draws a trajectory, offset nanoseconds later than it says. What is
+// inside of it is put together when it is written: a window has many.
+func episode(t *subjects.Trajectory, offset int64, told []toldSpan) block {
+	small := *t // without its tokens and texts
+	small.Segments, small.Messages, small.Task = nil, nil, nil
 	b := block{start: t.Started + offset, end: max(t.Started, t.Finished) + offset, name: "episode", category: "rollout",
-		flows: []uint64{subjects.FlowID(t.Group, t.Slot, t.Attempt)},
-		args: []perfetto.Arg{perfetto.Text("id", t.ID()), perfetto.Text("environment", t.Environment), perfetto.Text("kind", string(t.Kind)),
-			perfetto.Text("status", string(t.Status)), perfetto.Float("reward", t.Reward), perfetto.Text("engine", t.Engine)}}
-	if t.Reason != "" {
-		b.args = append(b.args, perfetto.Text("reason", t.Reason))
+		flows: []uint64{subjects.FlowID(t.Group, t.Slot, t.Attempt)}}
+	slices.SortStableFunc(told, func(x, y toldSpan) int { return cmp.Compare(x.start, y.start) })
+	played := b.end
+	for _, x := range told {
+		if x.start >= b.end {
+			b.end = max(b.end, x.end)
+		}
 	}
+	b.detail = func(b *block) {
+		b.args = episodeFacts(&small)
+		b.inside = episodeParts(&small, b.start, played, offset, told)
+	}
+	return b
+}
+
+func episodeFacts(t *subjects.Trajectory) []perfetto.Arg {
+	args := []perfetto.Arg{perfetto.Text("id", t.ID()), perfetto.Text("environment", t.Environment), perfetto.Text("kind", string(t.Kind)),
+		perfetto.Text("status", string(t.Status)), perfetto.Float("reward", t.Reward), perfetto.Text("engine", t.Engine)}
+	if t.Reason != "" {
+		args = append(args, perfetto.Text("reason", t.Reason))
+	}
+	return args
+}
+
+// episodeParts are its turns from the log, and within and behind them what its
+// producer told.
+func episodeParts(t *subjects.Trajectory, start, end, offset int64, told []toldSpan) []block {
 	var turns []block
 	for i := range t.Turns {
-		if turn, ok := turnBlock(t, i, offset, told); ok && turn.start >= b.start && turn.end <= b.end {
+		if turn, ok := turnBlock(t, i, offset, told); ok && turn.start >= start && turn.end <= end {
 			turns = append(turns, turn)
 		}
 	}
 	turns = ordered(turns)
-	if len(turns) > 0 && turns[0].start > b.start {
-		turns = append([]block{{start: b.start, end: turns[0].start, name: "reset", category: "environment"}}, turns...)
+	if len(turns) > 0 && turns[0].start > start {
+		turns = append([]block{{start: start, end: turns[0].start, name: "reset", category: "environment"}}, turns...)
 	}
-	b.inside = append(turns, reward(t, turns)...)
-	slices.SortStableFunc(told, func(x, y block) int { return cmp.Compare(x.start, y.start) })
-	for _, x := range told { // what came after its end: publishing, acknowledging
-		if x.start >= b.end {
-			x.lane, b.end = 0, max(b.end, x.end)
-			b.inside = append(b.inside, x)
+	inside := append(turns, reward(t, turns)...)
+	for _, x := range told { // what came after its end: publishing, and acknowledging in older runs
+		if x.start >= end {
+			inside, end = append(inside, x.block()), max(end, x.end)
 		}
 	}
-	return b
+	return inside
 }
 
 // reward marks what the environment gave, where the last turn ended.
@@ -152,7 +173,7 @@ func reward(t *subjects.Trajectory, turns []block) []block {
 // turnBlock draws a turn: the engine's time, then the environment's. A turn that
 // was cut short has fewer times. What the producer told of it lies between: how
 // long the call waited for a place at the engine, and how long its answer took to read.
-func turnBlock(t *subjects.Trajectory, i int, offset int64, told []block) (block, bool) {
+func turnBlock(t *subjects.Trajectory, i int, offset int64, told []toldSpan) (block, bool) {
 	u := &t.Turns[i]
 	end := max(u.Queued, u.Generated, u.Stepped)
 	if u.Queued <= 0 {
@@ -168,12 +189,11 @@ func turnBlock(t *subjects.Trajectory, i int, offset int64, told []block) (block
 	step := block{start: generate.end, end: max(u.Stepped, u.Generated) + offset, name: "step", category: "environment",
 		args: []perfetto.Arg{perfetto.Float("reward", u.Reward)}}
 	for _, x := range told {
-		x.lane = 0
 		switch {
 		case x.name == "queue" && x.start >= generate.start && x.end <= generate.end:
-			b.inside, generate.start = append(b.inside, x), x.end
+			b.inside, generate.start = append(b.inside, x.block()), x.end
 		case x.name == "parse" && x.start >= step.start && x.end <= step.end:
-			b.inside, step.start = append(b.inside, x), x.end
+			b.inside, step.start = append(b.inside, x.block()), x.end
 		}
 	}
 	b.inside = append(b.inside, generate)

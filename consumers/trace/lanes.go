@@ -16,6 +16,7 @@ type block struct {
 	flows, ends    []uint64
 	args           []perfetto.Arg
 	inside         []block
+	detail         func(*block)  // fills in args and inside when it is written
 	mark           bool          // an instant
 	lane           int32         // from 1: where it was recorded with others that it may lie in
 	step           subjects.Step // of the trainer's, 0: none

@@ -105,9 +105,20 @@ func spanBlock(s source, x *subjects.TimeSpan, start int64) block {
 // for it: a producer's to its episode, the trainer's to its commit, an engine's
 // to its answer.
 type told struct {
-	episodes map[flowOf][]block
+	episodes map[flowOf][]toldSpan
 	trainers map[source][]block
 	syncs    map[syncOf][]block
+}
+
+// toldSpan is what a producer told of an episode: many, so little of each.
+type toldSpan struct {
+	start, end int64
+	name       string
+	lane       int32
+}
+
+func (x *toldSpan) block() block {
+	return block{start: x.start, end: x.end, name: x.name, category: roleProducer}
 }
 
 type flowOf struct {
@@ -121,7 +132,7 @@ type syncOf struct {
 }
 
 func newTold() told {
-	return told{map[flowOf][]block{}, map[source][]block{}, map[syncOf][]block{}}
+	return told{map[flowOf][]toldSpan{}, map[source][]block{}, map[syncOf][]block{}}
 }
 
 // mostTold bounds what is told of one episode.
@@ -133,7 +144,7 @@ func (r *reader) place(s source, x *subjects.TimeSpan, d block) {
 	switch {
 	case s.role == roleProducer && x.Flow != 0 && len(r.told.episodes[flowOf{s, x.Flow}]) < mostTold:
 		k := flowOf{s, x.Flow}
-		r.told.episodes[k] = append(r.told.episodes[k], d)
+		r.told.episodes[k] = append(r.told.episodes[k], toldSpan{d.start, d.end, d.name, d.lane})
 		return
 	case s.role == roleTrainer && x.Lane == 0:
 		d.lane = 0

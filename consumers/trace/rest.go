@@ -9,8 +9,10 @@ import (
 // process how well its clock is known.
 func (r *reader) rest() {
 	r.report.WaitSeconds, r.report.TrainSeconds = float64(r.waited)/1e9, float64(r.trained)/1e9
-	for k, blocks := range r.told.episodes {
-		for _, b := range blocks {
+	for k, spans := range r.told.episodes {
+		for _, x := range spans {
+			b := x.block()
+			b.lane = x.lane
 			r.loose(k.source, k.flow, b)
 		}
 	}

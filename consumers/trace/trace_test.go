@@ -151,6 +151,7 @@ func TestEpisode_WhatWasCutShortIsDrawnAsFarAsItCame(t *testing.T) {
 		{Queued: 950, Generated: 960}, // after the end
 		{},
 	}}, 1000, nil)
+	e.detail(&e)
 	var got []string
 	if len(e.inside) == 0 || e.inside[0].name != "reset" || e.inside[0].start != 1100 || e.inside[0].end != 1110 {
 		t.Fatalf("%+v", e.inside)
