@@ -57,7 +57,7 @@ const (
 )
 
 // uiMemory is what `headrace ui` tells the collector to stay under, bytes.
-const uiMemory = 220 << 20
+const uiMemory = 240 << 20
 
 // UI serves the page until ctx ends.
 func UI(ctx context.Context, s Source, o UIOptions) error {
