@@ -87,7 +87,11 @@ func pictures(ctx context.Context, address, run, group, only, out string) error 
 func choose(tab *uitest.Tab, run, group string) (string, []string, error) {
 	const ask = `(async (run, group) => {
 		const get = async (path) => (await fetch(new URL("api/runs/" + run + path, document.baseURI))).json();
-		group ||= (await get("/groups?outcome=kept&sort=std&limit=1")).groups?.[0]?.group ?? "";
+		for (let tries = 0; !group && tries < 100; tries++) { // until the server has read the run
+			const {groups = [], indexed = {}} = await get("/groups?outcome=kept&sort=std&limit=1");
+			if (indexed.trajectories > 0 && indexed.trajectories >= indexed.of) group = groups[0]?.group ?? "";
+			await new Promise((r) => setTimeout(r, 100));
+		}
 		const {members = []} = group ? await get("/groups/" + group) : {};
 		return [group, ...members.map((m) => m.id)];
 	})(%q, %q)`
