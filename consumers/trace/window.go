@@ -110,10 +110,10 @@ func (c *committed) at(otherwise int64) int64 {
 	return c.stored
 }
 
-// commit finds the commit of a step in some twenty looks; nil when there is
-// none. Steps grow by one from commit to commit, and fall where a trainer came
-// back from its checkpoint, so wherever they rise from below a step to it or
-// more, that is its commit.
+// commit finds the commit of a step in some twenty looks, or the one that follows
+// where that is not in the log; nil when the trainer has not come so far. Steps
+// grow by one from commit to commit, and fall where a trainer came back from its
+// checkpoint, so wherever they rise from below a step to it or more, that is it.
 func (r *reader) commit(ctx context.Context, step subjects.Step) (*committed, error) {
 	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.Weights)
 	if err != nil || state.Msgs == 0 {
@@ -133,9 +133,6 @@ func (r *reader) commit(ctx context.Context, step subjects.Step) (*committed, er
 		found = c
 		return true
 	})
-	if found != nil && found.event.Step != step {
-		found = nil
-	}
 	return found, failure
 }
 
