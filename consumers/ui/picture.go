@@ -63,6 +63,7 @@ const recentSteps = 10
 // How long an answer waits for a picture that is still being made.
 const (
 	boardPatience = 1500 * time.Millisecond // then it is sent as far as it is
+	beginPatience = time.Second
 	listPatience  = 150 * time.Millisecond
 	findPatience  = 20 * time.Second // for one thing that is not there yet
 )

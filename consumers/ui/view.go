@@ -25,7 +25,8 @@ type view struct {
 	board  *board.Board
 	index  *index.Index
 	drawn  chan struct{} // closed when the board has caught up
-	listed chan struct{} // closed when the index has
+	begun  chan struct{} // closed when the index has something to list
+	listed chan struct{} // closed when it has caught up
 	ended  chan struct{} // closed when the feeds are over
 	stop   context.CancelFunc
 	asked  chan struct{} // closed when somebody asked for a list
@@ -52,7 +53,7 @@ func (w *watched) make(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{Opened: opened, run: w.run, drawn: make(chan struct{}), listed: make(chan struct{}), ended: make(chan struct{}), asked: make(chan struct{}), wanted: make(chan struct{})}
+	v := &view{Opened: opened, run: w.run, drawn: make(chan struct{}), begun: make(chan struct{}), listed: make(chan struct{}), ended: make(chan struct{}), asked: make(chan struct{}), wanted: make(chan struct{})}
 	v.ask = sync.OnceFunc(func() { close(v.asked) })
 	v.want = sync.OnceFunc(func() { close(v.wanted) })
 	if err := v.prepare(ctx, w); err != nil {
@@ -155,7 +156,7 @@ func (v *view) feed(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		return v.index.Follow(ctx, v.Conn, func() { close(v.listed) })
+		return v.index.Follow(ctx, v.Conn, func() { close(v.begun) }, func() { close(v.listed) })
 	})
 	if !closed(v.drawn) {
 		g.Go(func() error { return tap.Follow(ctx, v.Conn, v.run, v.board, func() { close(v.drawn) }) })

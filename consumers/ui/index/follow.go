@@ -21,8 +21,9 @@ const lookEvery = 5 * time.Second
 const headersLate = 5 * time.Second
 
 // Follow reads ROLLOUTS and LEDGER into the index from where it is, and what comes,
-// until ctx ends. ready is called once all that was there at first is read.
-func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
+// until ctx ends. begun is called once there is something to list, ready once all
+// that was there at first is read.
+func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) error {
 	rollouts, err := x.look(ctx, c)
 	if err != nil {
 		return err
@@ -34,13 +35,19 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, ready func()) error {
 	x.mu.RLock()
 	from, entry := max(x.rollouts+1, rollouts.FirstSeq, 1), max(x.ledger+1, ledger.FirstSeq, 1)
 	x.mu.RUnlock()
+	if rollouts.LastSeq > from+longLog {
+		if err := x.peek(ctx, c, rollouts.LastSeq, ledger.LastSeq, recentMessages, recentEntries); err != nil {
+			return err
+		}
+	}
+	begun()
 	var open atomic.Int32
 	open.Store(2)
 	until := func(from, last uint64) func(uint64) {
 		done := func() {
 			if open.Add(-1) == 0 {
 				x.mu.Lock()
-				x.caughtUp = true
+				x.caughtUp, x.recent = true, nil
 				x.mu.Unlock()
 				ready()
 			}

@@ -71,6 +71,7 @@ type Index struct {
 	left             uint64 // messages of ROLLOUTS that were still to be read then
 	purged           uint64 // sequences below are purged
 	caughtUp         bool   // once, with what there was then
+	recent           *Index // of the log's end, until then
 	refused          uint64 // trajectories that count for nothing
 	headed           int    // rows whose headers were seen
 	orphans          int    // rows that only the ledger knows
@@ -218,7 +219,7 @@ func (x *Index) stats() Stats {
 		s.Of += int(float64(n) / float64(x.seen) * float64(x.left-min(x.left, x.seen)))
 	}
 	if !x.caughtUp {
-		s.Of = max(s.Of, n+1)
+		s.Of = max(s.Of, n+1, int(min(x.left, math.MaxInt32))) // a message has one at least
 	}
 	s.TextOf = n - x.gone()
 	s.Purged = n - s.TextOf

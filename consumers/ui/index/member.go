@@ -50,6 +50,11 @@ func (m *Member) id(g string) string {
 
 // Group gives a group and all of its trajectories that arrived, in that order.
 func (x *Index) Group(id string) (v Group, members []Member, ok bool) {
+	if y := x.latest(); y != nil {
+		if v, members, ok = y.Group(id); ok {
+			return v, members, ok
+		}
+	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	i, ok := x.by[id]
@@ -68,6 +73,11 @@ func (x *Index) Group(id string) (v Group, members []Member, ok bool) {
 // Trajectory finds a trajectory by its id. Of several under one id it is the one
 // that was used, or the first.
 func (x *Index) Trajectory(id string) (m Member, ok bool) {
+	if y := x.latest(); y != nil {
+		if m, ok = y.Trajectory(id); ok {
+			return m, ok
+		}
+	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for k := range len(id) {

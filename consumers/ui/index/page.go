@@ -60,7 +60,10 @@ func (x *Index) List(ctx context.Context, q *Query, fetch Fetch, budget time.Dur
 	}
 	var page *Page
 	var err error
-	if page = x.list(q, limit); page == nil {
+	if page = x.newest(q, limit); page == nil {
+		page = x.list(q, limit)
+	}
+	if page == nil {
 		if page, err = x.search(ctx, q, limit, fetch, budget); err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func (w *world) follow() {
 	w.Helper()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	ctx, stop := context.WithCancel(w.Context())
-	go func() { ended <- w.x.Follow(ctx, w.conn, func() { close(ready) }) }()
+	go func() { ended <- w.x.Follow(ctx, w.conn, func() {}, func() { close(ready) }) }()
 	w.Cleanup(func() {
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
