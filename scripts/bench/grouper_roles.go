@@ -62,11 +62,12 @@ func groupAlone(ctx context.Context, j job, p *parent) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() error { return j.group(ctx, conn, false) })
 	work.Go(func() error {
-		if err := j.awaitBatches(ctx, conn); err != nil {
+		done, err := j.awaitBatches(ctx, conn)
+		if err != nil {
 			return err
 		}
 		stop()
-		if err := p.say(folded{Seconds: time.Since(begun).Seconds(), Trajectories: j.Groups * groupSize}); err != nil {
+		if err := p.say(folded{Seconds: done.Sub(begun).Seconds(), Trajectories: j.Groups * groupSize}); err != nil {
 			return err
 		}
 		<-p.gone
@@ -78,36 +79,36 @@ func groupAlone(ctx context.Context, j job, p *parent) error {
 	return nil
 }
 
-// awaitBatches waits until the ledger holds the last batch: it looks 50 times a
-// second how far the ledger is, and at its newest entry, which may be large, once
-// it grows no more.
-func (j job) awaitBatches(ctx context.Context, conn *bus.Conn) error {
+// awaitBatches waits until the ledger holds the last batch, and says since when: it
+// looks 50 times a second how far the ledger is, and at its newest entry, which may
+// be large, once it grows no more.
+func (j job) awaitBatches(ctx context.Context, conn *bus.Conn) (at time.Time, err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for seen := uint64(0); ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return at, ctx.Err()
 		}
 		state, err := bus.StreamState(ctx, conn, benchRun, subjects.Ledger)
 		if err != nil {
-			return err
+			return at, err
 		}
-		if grows := state.LastSeq > seen; grows || seen == 0 {
+		if state.LastSeq > seen || seen == 0 {
 			seen = state.LastSeq
 			continue
 		}
 		m, err := bus.Last(ctx, conn, benchRun.StreamName(subjects.Ledger), benchRun.LedgerSubject())
 		if err != nil {
-			return err
+			return at, err
 		}
 		var e subjects.Entry
 		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
-			return err
+			return at, err
 		}
 		if n := len(e.Batches); n > 0 && int(e.Batches[n-1].Step) == j.batches() {
-			return nil
+			return m.Time, nil
 		}
 	}
 }
