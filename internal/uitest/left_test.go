@@ -151,7 +151,7 @@ func leftOpen(t *testing.T, w world) {
 	if err := tab.Open("/r/" + w.run); err != nil {
 		t.Fatal(err)
 	}
-	const warm, more = 500, 2500
+	const warm, more = 500, 4500
 	h.gap = warm + more + 5
 	sent := 0
 	feed := func(n int) {
