@@ -51,6 +51,7 @@ func TestPages(t *testing.T) {
 		{"hostile bytes are only shown", hostileBytes},
 		{"behind a proxy and a token it is the same", behindAProxy},
 		{"left open it neither grows nor misses anything", leftOpen},
+		{"address after address in one tab", addresses},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
 	}

@@ -124,8 +124,12 @@ function open(run) {
       hidden = setTimeout(() => { hang(); tell("paused", "paused while the tab is hidden"); }, hiddenFor);
     } else if (!source) { attempt = 0; connect(); }
   }
+  // A page that is left may be kept for "back", and its connection with it, of which a browser has six to a server.
+  const back = (e) => { if (e.persisted) { attempt = 0; connect(); } };
   document.addEventListener("visibilitychange", seen);
   addEventListener("online", seen);
+  addEventListener("pagehide", hang);
+  addEventListener("pageshow", back);
 
   /** Chooses how far back the series reaches: 600 s of points, or 43200 s of means asked for every 10 s. */
   s.setSpan = (span) => {
@@ -142,6 +146,8 @@ function open(run) {
     clearInterval(slow);
     document.removeEventListener("visibilitychange", seen);
     removeEventListener("online", seen);
+    removeEventListener("pagehide", hang);
+    removeEventListener("pageshow", back);
     if (current === s) current = null;
   };
   connect();

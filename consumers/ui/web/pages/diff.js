@@ -1,5 +1,4 @@
 /** Two trajectories, and where they part. */
-import "./parts/leave.js";
 import { html } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, to, useRoute } from "../lib/router.js";

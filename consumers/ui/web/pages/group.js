@@ -1,5 +1,4 @@
 /** One group: its trajectories side by side, and why it was kept or dropped. */
-import "./parts/leave.js";
 import { html, useState } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, to, useRoute } from "../lib/router.js";

@@ -1,5 +1,4 @@
 /** The groups of a run: what was played, what became of it, and why. */
-import "./parts/leave.js";
 import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { api, useGet } from "../lib/api.js";
 import { Link, setQuery, to, useRoute } from "../lib/router.js";
