@@ -36,6 +36,7 @@ func (s *Server) draw(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
+	o.Profiles = v.Profiles
 	f, err := os.CreateTemp("", "headrace-*.pftrace")
 	if err != nil {
 		return fmt.Errorf("make room for the trace: %w", err)

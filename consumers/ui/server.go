@@ -41,6 +41,9 @@ type Opened struct {
 	Stopped bool
 	// Local: the bus is the run's own and ends with it.
 	Local bool
+	// Profiles is the folder of the trainer's JAX profiles, which traces take in;
+	// empty where it is not on this machine.
+	Profiles string
 }
 
 // Runs is where runs are. It may be asked by many goroutines.

@@ -39,11 +39,16 @@ func Trace(ctx context.Context, s Source, run subjects.Run, o trace.Options, pat
 		}
 	}()
 	if !s.Remote && o.Profiles == "" {
-		o.Profiles = filepath.Join(runDir(filepath.Join(s.Root, string(run))).checkpoints(), "profiles")
+		o.Profiles = s.profiles(run)
 	}
 	report, err := trace.Write(ctx, conn, run, o, f)
 	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return nil, err
 	}
 	return report, os.Rename(f.Name(), path)
+}
+
+// profiles is the folder of a local run's JAX profiles.
+func (s Source) profiles(run subjects.Run) string {
+	return filepath.Join(runDir(filepath.Join(s.Root, string(run))).checkpoints(), "profiles")
 }

@@ -78,7 +78,7 @@ func (u *uiRuns) Open(ctx context.Context, run subjects.Run) (*ui.Opened, error)
 	if err != nil {
 		return nil, err
 	}
-	return &ui.Opened{Conn: conn, Close: done, Stopped: stopped, Local: true}, nil
+	return &ui.Opened{Conn: conn, Close: done, Stopped: stopped, Local: true, Profiles: u.s.profiles(run)}, nil
 }
 
 func (u *uiRuns) dir(run subjects.Run) runDir { return runDir(filepath.Join(u.s.Root, string(run))) }
