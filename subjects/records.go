@@ -42,6 +42,9 @@ type RunRecord struct {
 	// Ended is why the run ended, empty while it goes on: the ledger's last
 	// word, for those who may not read the ledger.
 	Ended string `json:"ended,omitempty"`
+	// CopyOf, of a copy, is the run whose ledger it has: that followed from when the
+	// messages came there.
+	CopyOf Run `json:"copy_of,omitempty"`
 	// Origin, of a run that was imported, is the first line of the file it came
 	// from: its ledger is that file's word, and nobody plays it.
 	Origin json.RawMessage `json:"origin,omitempty"`

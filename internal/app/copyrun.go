@@ -25,6 +25,9 @@ type recording struct {
 	recipe *recipe.Recipe
 	// until ends the copy with the batch of this step; 0: all.
 	until subjects.Step
+	// look: the copy is to be looked at, with what the trainer and the engines
+	// said, and not to be trained from.
+	look bool
 
 	changed bool              // the recipe is another one
 	anew    []*subjects.Entry // instead of the ledger
@@ -71,6 +74,7 @@ func (r *recording) begin(ctx context.Context, to *bus.Conn, name subjects.Run) 
 		record.Recipe, record.Hash, record.Version = anew.Recipe, anew.Hash, anew.Version
 	}
 	record.Run, record.Created, record.Ended = name, time.Now().UnixNano(), ""
+	record.CopyOf = r.run
 	return bus.CreateRun(ctx, to, &record)
 }
 
@@ -137,6 +141,38 @@ func (r *recording) letters(ctx context.Context, to *bus.Conn, name subjects.Run
 			return errEnough
 		}
 		next++
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// weights copies WEIGHTS, up to an event or, with the whole run, to its end. Of a
+// run that has lost some it copies none: the ledger names them by their sequences.
+func (r *recording) weights(ctx context.Context, to *bus.Conn, name subjects.Run, last uint64) error {
+	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.Weights)
+	if err != nil || state.Msgs != state.LastSeq {
+		return err
+	}
+	if r.until == 0 {
+		last = state.LastSeq
+	}
+	if last == 0 {
+		return nil
+	}
+	prefix := strings.TrimSuffix(r.run.Filter(subjects.Weights), ">")
+	err = bus.Follow(ctx, r.conn, r.run.StreamName(subjects.Weights), "", 1, func(m *bus.Msg) error {
+		seq, err := bus.Send(ctx, to, strings.TrimSuffix(name.Filter(subjects.Weights), ">")+strings.TrimPrefix(m.Subject, prefix), fmt.Sprintf("copy/%d", m.Seq), portable(m.Header), m.Data)
+		switch {
+		case err != nil:
+			return err
+		case seq != m.Seq:
+			return fmt.Errorf("copy weights events to %s: event %d became %d: somebody else writes there", name, m.Seq, seq)
+		case seq == last:
+			return errEnough
+		}
 		return nil
 	})
 	if errors.Is(err, errEnough) {
@@ -220,10 +256,10 @@ func (r *recording) ledger(ctx context.Context, to *bus.Conn, name subjects.Run)
 // copyTo copies the recording into a new run. A trainer finds the same batches
 // there; nothing more is played or grouped in it.
 func (r *recording) copyTo(ctx context.Context, to *bus.Conn, name subjects.Run) (last subjects.Step, err error) {
-	upTo := uint64(0)
+	rollouts, weights := uint64(0), uint64(0)
 	err = entries(ctx, r.conn, r.run, func(_ uint64, e *subjects.Entry) {
 		if r.until == 0 || last < r.until {
-			upTo = max(upTo, e.Rollouts)
+			rollouts, weights = max(rollouts, e.Rollouts), max(weights, e.Weights)
 		}
 		for i := range e.Batches {
 			last = e.Batches[i].Step
@@ -236,7 +272,10 @@ func (r *recording) copyTo(ctx context.Context, to *bus.Conn, name subjects.Run)
 		err = r.begin(ctx, to, name)
 	}
 	if err == nil {
-		err = r.rollouts(ctx, to, name, upTo)
+		err = r.rollouts(ctx, to, name, rollouts)
+	}
+	if err == nil && r.look {
+		err = r.weights(ctx, to, name, weights)
 	}
 	if err == nil {
 		err = r.letters(ctx, to, name)

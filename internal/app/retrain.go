@@ -42,7 +42,7 @@ func CopyRun(ctx context.Context, s Source, run, name subjects.Run, until subjec
 	if err != nil {
 		return nil, err
 	}
-	r.until = until
+	r.until, r.look = until, true
 	return s.copyOf(ctx, r, name)
 }
 

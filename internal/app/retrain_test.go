@@ -13,8 +13,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/recipe"
+	"github.com/headrace/headrace/internal/synth"
 	"github.com/headrace/headrace/subjects"
 	"github.com/headrace/headrace/trainer-bridge/feed"
 )
@@ -128,6 +130,31 @@ func TestCopyRun_HasItsDeadLetters(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(have, want) {
 		t.Errorf("%v:\n%+v\nwant\n%+v", err, have, want)
+	}
+}
+
+// TestCopyRun_PassesTheAudit: all of it but that the ledger follows from the log,
+// and shows what the trainer said.
+func TestCopyRun_PassesTheAudit(t *testing.T) {
+	s := Source{Root: t.TempDir(), Log: zerolog.Nop()}
+	conn, stop, err := openStopped(t.Context(), runDir(filepath.Join(s.Root, "made")), bus.Options{Log: s.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := synth.Write(t.Context(), conn, synth.Options{Run: "made", Trajectories: 2000})
+	stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CopyRun(t.Context(), s, "made", "copy", 0); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Audit(t.Context(), s, "copy", audit.Options{})
+	if err != nil || !strings.Contains(strings.Join(a.Notes, " "), "in run made: audit that one") {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if sum, err := ShowRun(t.Context(), s, "copy"); err != nil || sum.Steps != int64(made.Steps) {
+		t.Errorf("shows %+v of %+v, %v", sum, made, err)
 	}
 }
 

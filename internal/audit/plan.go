@@ -39,6 +39,9 @@ func PolicyOf(ctx context.Context, conn *bus.Conn, run subjects.Run) (*Policy, e
 		return nil, err
 	}
 	p.Imported = len(record.Origin) > 0
+	if record.CopyOf != "" {
+		p.Unknown = fmt.Sprintf("decisions are not derived again: the run is a copy, and its ledger followed from when the messages came in run %s: audit that one", record.CopyOf)
+	}
 	return p, p.key(ctx, conn, run)
 }
 
