@@ -88,21 +88,25 @@ func (r *recording) regroup(policy grouper.Config, ledger []*subjects.Entry) err
 	return nil
 }
 
-// rollouts copies ROLLOUTS up to a sequence: messages keep theirs, which the
-// ledger names them by.
-func (r *recording) rollouts(ctx context.Context, to *bus.Conn, name subjects.Run, last uint64) error {
+// stream copies a stream from its first message up to a sequence: messages keep
+// theirs, which the ledger names them by. prepare gives a message's id and headers.
+func (r *recording) stream(ctx context.Context, to *bus.Conn, name subjects.Run, s subjects.Stream, first, last uint64, prepare func(*bus.Msg) (id string, h nats.Header, err error)) error {
 	if last == 0 {
 		return nil
 	}
-	prefix := r.run.RolloutSubject("")
-	err := bus.Follow(ctx, r.conn, r.run.StreamName(subjects.Rollouts), "", 1, func(m *bus.Msg) error {
-		seq, err := bus.Send(ctx, to, name.RolloutSubject(strings.TrimPrefix(m.Subject, prefix)), fmt.Sprintf("copy/%d", m.Seq), portable(m.Header), m.Data)
+	from, into := strings.TrimSuffix(r.run.Filter(s), ">"), strings.TrimSuffix(name.Filter(s), ">")
+	err := bus.Follow(ctx, r.conn, r.run.StreamName(s), "", first, func(m *bus.Msg) error {
+		id, header, err := prepare(m)
+		if err != nil {
+			return err
+		}
+		seq, err := bus.Send(ctx, to, into+strings.TrimPrefix(m.Subject, from), id, header, m.Data)
 		switch {
 		case err != nil:
 			return err
 		case seq != m.Seq:
-			return fmt.Errorf("copy rollouts to %s: message %d became %d: somebody else writes there", name, m.Seq, seq)
-		case seq == last:
+			return fmt.Errorf("copy %s to %s: message %d became %d: somebody else writes there", r.run.StreamName(s), name, m.Seq, seq)
+		case seq >= last:
 			return errEnough
 		}
 		return nil
@@ -113,44 +117,35 @@ func (r *recording) rollouts(ctx context.Context, to *bus.Conn, name subjects.Ru
 	return err
 }
 
-// letters copies DEADLETTER, whose sequences the ledger names as well, and leaves
-// out what is gone from it.
+// asItIs prepares a message that is the same in the copy.
+func asItIs(m *bus.Msg) (id string, h nats.Header, err error) {
+	return fmt.Sprintf("copy/%d", m.Seq), portable(m.Header), nil
+}
+
+// letters copies DEADLETTER, and leaves out what is gone from it.
 func (r *recording) letters(ctx context.Context, to *bus.Conn, name subjects.Run) error {
 	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.DeadLetter)
 	if err != nil || state.Msgs == 0 {
 		return err
 	}
-	next, prefix := uint64(1), r.run.DeadLetterSubject("")
-	err = bus.Follow(ctx, r.conn, r.run.StreamName(subjects.DeadLetter), "", state.FirstSeq, func(m *bus.Msg) error {
+	next := uint64(1)
+	return r.stream(ctx, to, name, subjects.DeadLetter, state.FirstSeq, state.LastSeq, func(m *bus.Msg) (string, nats.Header, error) {
 		for ; next < m.Seq; next++ {
 			if _, err := bus.SkipLetter(ctx, to, name, next); err != nil {
-				return err
+				return "", nil, err
 			}
 		}
+		next++
 		header := portable(m.Header)
 		if header.Get(subjects.HeaderSource) == r.run.StreamName(subjects.Rollouts) {
 			header.Set(subjects.HeaderSource, name.StreamName(subjects.Rollouts))
 		}
-		seq, err := bus.Send(ctx, to, name.DeadLetterSubject(strings.TrimPrefix(m.Subject, prefix)), bus.CopyID(m.Header, m.Seq), header, m.Data)
-		switch {
-		case err != nil:
-			return err
-		case seq != m.Seq:
-			return fmt.Errorf("copy dead letters to %s: letter %d became %d: somebody else writes there", name, m.Seq, seq)
-		case seq >= state.LastSeq:
-			return errEnough
-		}
-		next++
-		return nil
+		return bus.CopyID(m.Header, m.Seq), header, nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // weights copies WEIGHTS, up to an event or, with the whole run, to its end. Of a
-// run that has lost some it copies none: the ledger names them by their sequences.
+// run that has lost some it copies none.
 func (r *recording) weights(ctx context.Context, to *bus.Conn, name subjects.Run, last uint64) error {
 	state, err := bus.StreamState(ctx, r.conn, r.run, subjects.Weights)
 	if err != nil || state.Msgs != state.LastSeq {
@@ -159,26 +154,7 @@ func (r *recording) weights(ctx context.Context, to *bus.Conn, name subjects.Run
 	if r.until == 0 {
 		last = state.LastSeq
 	}
-	if last == 0 {
-		return nil
-	}
-	prefix := strings.TrimSuffix(r.run.Filter(subjects.Weights), ">")
-	err = bus.Follow(ctx, r.conn, r.run.StreamName(subjects.Weights), "", 1, func(m *bus.Msg) error {
-		seq, err := bus.Send(ctx, to, strings.TrimSuffix(name.Filter(subjects.Weights), ">")+strings.TrimPrefix(m.Subject, prefix), fmt.Sprintf("copy/%d", m.Seq), portable(m.Header), m.Data)
-		switch {
-		case err != nil:
-			return err
-		case seq != m.Seq:
-			return fmt.Errorf("copy weights events to %s: event %d became %d: somebody else writes there", name, m.Seq, seq)
-		case seq == last:
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	return r.stream(ctx, to, name, subjects.Weights, 1, last, asItIs)
 }
 
 // portable are a message's headers without the server's.
@@ -272,7 +248,7 @@ func (r *recording) copyTo(ctx context.Context, to *bus.Conn, name subjects.Run)
 		err = r.begin(ctx, to, name)
 	}
 	if err == nil {
-		err = r.rollouts(ctx, to, name, rollouts)
+		err = r.stream(ctx, to, name, subjects.Rollouts, 1, rollouts, asItIs)
 	}
 	if err == nil && r.look {
 		err = r.weights(ctx, to, name, weights)
