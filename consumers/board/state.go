@@ -69,6 +69,8 @@ type Trainer struct {
 	// whole: the categories do not overlap.
 	Seconds Times `json:"seconds"`
 	Recent  Times `json:"recent"`
+	// RecentSeconds is how long Recent looks back.
+	RecentSeconds Number `json:"recent_seconds"`
 	// Wait is the part of the trainer's time that it waited for a batch, the one
 	// definition that every view shares: see [Board.State].
 	Wait            Number `json:"wait_fraction"`

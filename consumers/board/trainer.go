@@ -179,7 +179,8 @@ func (t *trainer) state(connected int) Trainer {
 	if t.wall > 0 {
 		out.Wait = Number(fraction(t.wait / t.wall))
 	}
-	recent := t.recent(lookBack(out.StepSeconds))
+	out.RecentSeconds = Number(lookBack(out.StepSeconds))
+	recent := t.recent(float64(out.RecentSeconds))
 	out.Recent = recent.times()
 	return out
 }

@@ -8,7 +8,7 @@ export function Top({ live }) {
   return html`<section class="panel wide top5" aria-label="The run in short">
     <dl class="stats">
       <${Step} s=${s} /><${RewardNow} s=${s} steps=${steps} />
-      <${Stat} label="trainer waits" value=${s.trainer?.recent?.wait ?? s.trainer?.wait_fraction} as=${percent} title="Part of the trainer's last minute that it waited for a batch"
+      <${Stat} label="trainer waits" value=${s.trainer?.recent?.wait ?? s.trainer?.wait_fraction} as=${percent} title="Part of the trainer's last minute, or of its last steps where they are long, that it waited for a batch"
         why="no trainer has stepped yet" sub=${known(s.trainer?.wait_fraction) ? `${percent(s.trainer.wait_fraction)} since the start` : "no step yet"} />
       <${Stat} label="engines busy" value=${busy(s.engines)} as=${percent} title="Part of the last ten seconds that the engines' devices computed, mean over engines" why="no engine says how busy it is"
         sub=${`${int((s.engines ?? []).filter((e) => e.ready).length)} of ${int((s.engines ?? []).length)} ready`} />

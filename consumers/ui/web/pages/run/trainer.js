@@ -19,11 +19,12 @@ export function TrainerTime({ s }) {
   const parts = (times) => does.map(([key, label, colour, title]) => ({ label, colour, title, value: times?.[key] ?? null }));
   const total = does.reduce((sum, [key]) => sum + (t.seconds?.[key] ?? 0), 0);
   const since = parts(t.seconds).map((p) => ({ ...p, value: p.value === null || total === 0 ? null : p.value / total }));
+  const lately = t.recent_seconds > 61 ? `last ${seconds(t.recent_seconds)}` : "last minute"; // longer where steps are
   return html`<div class="third"><${Section} title="Where the trainer's seconds go" aside=${t.connected ? `${int(t.connected)} connected` : "none connected"}>
-    <h3>${s.end ? "Its last minute" : "Last minute"}</h3><${Bar} label="The trainer's last minute" parts=${parts(t.recent)} legend=${false} total=${1} />
+    <h3>${s.end ? `Its ${lately}` : `L${lately.slice(1)}`}</h3><${Bar} label=${`The trainer's ${lately}`} parts=${parts(t.recent)} legend=${false} total=${1} />
     <h3>Since the start <span class="unit">${total ? seconds(total) : ""}</span></h3><${Bar} label="The trainer's time since the run's start" parts=${since} legend=${false} total=${1} />
     <table class="plain times"><caption class="sr">The trainer's time by what it did</caption>
-      <thead><tr><th scope="col">the trainer</th><th scope="col" class="right">last minute</th><th scope="col" class="right">since start</th><th scope="col" class="right">time</th></tr></thead>
+      <thead><tr><th scope="col">the trainer</th><th scope="col" class="right">${lately}</th><th scope="col" class="right">since start</th><th scope="col" class="right">time</th></tr></thead>
       <tbody>${does.map(([key, label, colour, title]) => html`<tr key=${key} title=${title}><th scope="row"><i class="dot" style=${`background:var(${colour})`}></i>${label}</th>
         <td class="right"><${Num} value=${t.recent?.[key]} as=${percent} why="no trainer has said" /></td>
         <td class="right"><${Num} value=${total && t.seconds?.[key] !== null && t.seconds?.[key] !== undefined ? t.seconds[key] / total : null} as=${percent} why="no trainer has said" /></td>
