@@ -2,10 +2,7 @@ package audit_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/internal/roletest"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -117,46 +115,24 @@ func (w *world) mortal(fn func(context.Context) error) func(context.Context) err
 	}
 }
 
+func (w *world) roles() roletest.Run { return roletest.Run{Conn: w.conn, Name: w.run} }
+
 // produce plays tasks with eight slots. Every ninth first attempt fails.
 func (w *world) produce(ctx context.Context) error {
-	leases, err := bus.Tasks(ctx, w.conn, w.run, zerolog.Nop())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = leases.Close() }()
-	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: w.run, Producer: "p1"})
-	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
-	var wg sync.WaitGroup
-	errs := make(chan error, 8)
-	for range 8 {
-		wg.Go(func() { errs <- w.slot(ctx, leases, p) })
-	}
-	wg.Wait()
-	return errors.Join(<-errs, <-errs)
-}
-
-func (w *world) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher) error {
-	for {
-		l, err := leases.Next(ctx)
-		if err != nil {
-			return err
-		}
-		t := episode(l.Task, max(w.tokens, 30))
-		if w.spoil != nil {
-			w.spoil(t)
-		}
-		if _, err := p.Publish(ctx, t); err != nil {
-			return errors.Join(err, l.Nak(0))
-		}
-		if w.again && int(t.Seed)%5 == 0 {
-			if err := w.republish(ctx, t); err != nil {
-				return err
+	return w.roles().Produce(ctx, roletest.Producer{Slots: 8,
+		Play: func(task *subjects.Task) *subjects.Trajectory {
+			t := episode(task, max(w.tokens, 30))
+			if w.spoil != nil {
+				w.spoil(t)
 			}
-		}
-		if err := l.Ack(ctx); err != nil {
-			return err
-		}
-	}
+			return t
+		},
+		Published: func(ctx context.Context, _ *bus.Publisher, t *subjects.Trajectory) error {
+			if !w.again || int(t.Seed)%5 != 0 {
+				return nil
+			}
+			return w.republish(ctx, t)
+		}})
 }
 
 // republish publishes a trajectory again under another message id, as a bundle
@@ -191,58 +167,15 @@ func episode(t *subjects.Task, tokens int32) *subjects.Trajectory {
 
 // train commits every batch, with a checkpoint every second step.
 func (w *world) train(ctx context.Context) error {
-	if err := w.event(ctx, subjects.EventResumed, 0, &subjects.ResumedEvent{V: 1, Incarnation: 1}); err != nil {
-		return err
-	}
-	return bus.Follow(ctx, w.conn, w.run.StreamName(subjects.Ledger), "", 1, func(m *bus.Msg) error {
-		var e subjects.Entry
-		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
-			return err
+	return w.roles().Train(ctx, func(ctx context.Context, step subjects.Step) error {
+		if step%2 != 0 {
+			return nil
 		}
-		for i := range e.Batches {
-			step := e.Batches[i].Step
-			err := w.event(ctx, subjects.EventCommit, step, &subjects.CommitEvent{V: 1, Step: step, Incarnation: 1, At: time.Now().UnixNano()})
-			if err == nil && step%2 == 0 {
-				err = w.event(ctx, subjects.EventCheckpoint, step, &subjects.CheckpointEvent{V: 1, Step: step, Incarnation: 1})
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.roles().Say(ctx, subjects.EventCheckpoint, step, &subjects.CheckpointEvent{V: 1, Step: step, Incarnation: 1})
 	})
 }
 
-func (w *world) event(ctx context.Context, kind subjects.WeightsEvent, n subjects.Step, e any) error {
-	data, err := subjects.EncodeMessage(e)
-	if err == nil {
-		_, err = bus.Send(ctx, w.conn, w.run.WeightsSubject(kind), fmt.Sprintf("%s/1/%d", kind, n), nil, data)
-	}
-	return err
-}
-
-// inspect does what the bridge's inspector does.
-func (w *world) inspect(ctx context.Context) error {
-	return bus.FollowBundles(ctx, w.conn, w.run, 1, func(m *bus.Msg, b *bus.Bundle, err error) error {
-		for i := range b.Items {
-			if fault := w.fault(b, i); fault != nil {
-				if _, err := bus.Bury(ctx, w.conn, w.run, bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: w.run.StreamName(subjects.Rollouts),
-					Sequence: m.Seq, Item: i, ID: b.Items[i].Entry.ID(), Data: b.Raw(i)}); err != nil {
-					return err
-				}
-			}
-		}
-		return w.conn.NC().Publish(w.run.InspectedSubject(), strconv.AppendUint(nil, m.Seq, 10))
-	})
-}
-
-func (w *world) fault(b *bus.Bundle, i int) error {
-	if b.Items[i].Err != nil {
-		return b.Items[i].Err
-	}
-	_, err := subjects.Inspect(b.Body(i), &b.Items[i].Entry, vocab)
-	return err
-}
+func (w *world) inspect(ctx context.Context) error { return w.roles().Inspect(ctx, vocab) }
 
 // audit audits the run.
 func (w *world) audit() *audit.Report {

@@ -2,9 +2,6 @@ package regroup_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
 	"github.com/headrace/headrace/internal/regroup"
+	"github.com/headrace/headrace/internal/roletest"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -70,37 +68,10 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) produce(ctx context.Context) error {
-	leases, err := bus.Tasks(ctx, w.conn, w.run, zerolog.Nop())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = leases.Close() }()
-	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: w.run, Producer: "p1"})
-	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
-	errs := make(chan error, 8)
-	for range 8 {
-		go func() { errs <- slot(ctx, leases, p) }()
-	}
-	for range 8 {
-		err = errors.Join(err, <-errs)
-	}
-	return err
-}
+func (w *world) roles() roletest.Run { return roletest.Run{Conn: w.conn, Name: w.run} }
 
-func slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher) error {
-	for {
-		l, err := leases.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := p.Publish(ctx, episode(l.Task)); err != nil {
-			return errors.Join(err, l.Nak(0))
-		}
-		if err := l.Ack(ctx); err != nil {
-			return err
-		}
-	}
+func (w *world) produce(ctx context.Context) error {
+	return w.roles().Produce(ctx, roletest.Producer{Slots: 8, Play: episode})
 }
 
 // episode fails at the first attempt now and then, and has a body that no
@@ -131,46 +102,9 @@ func episode(t *subjects.Task) *subjects.Trajectory {
 	return tr
 }
 
-func (w *world) train(ctx context.Context) error {
-	if err := w.event(ctx, subjects.EventResumed, 0, &subjects.ResumedEvent{V: 1, Incarnation: 1}); err != nil {
-		return err
-	}
-	return bus.Follow(ctx, w.conn, w.run.StreamName(subjects.Ledger), "", 1, func(m *bus.Msg) error {
-		var e subjects.Entry
-		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
-			return err
-		}
-		for i := range e.Batches {
-			step := e.Batches[i].Step
-			if err := w.event(ctx, subjects.EventCommit, step, &subjects.CommitEvent{V: 1, Step: step, Incarnation: 1}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
+func (w *world) train(ctx context.Context) error { return w.roles().Train(ctx, nil) }
 
-func (w *world) event(ctx context.Context, kind subjects.WeightsEvent, n subjects.Step, e any) error {
-	data, err := subjects.EncodeMessage(e)
-	if err == nil {
-		_, err = bus.Send(ctx, w.conn, w.run.WeightsSubject(kind), fmt.Sprintf("%s/1/%d", kind, n), nil, data)
-	}
-	return err
-}
-
-func (w *world) inspect(ctx context.Context) error {
-	return bus.FollowBundles(ctx, w.conn, w.run, 1, func(m *bus.Msg, b *bus.Bundle, _ error) error {
-		for i := range b.Items {
-			if _, fault := subjects.Inspect(b.Body(i), &b.Items[i].Entry, vocab); fault != nil {
-				if _, err := bus.Bury(ctx, w.conn, w.run, bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: w.run.StreamName(subjects.Rollouts),
-					Sequence: m.Seq, Item: i, ID: b.Items[i].Entry.ID(), Data: b.Raw(i)}); err != nil {
-					return err
-				}
-			}
-		}
-		return w.conn.NC().Publish(w.run.InspectedSubject(), strconv.AppendUint(nil, m.Seq, 10))
-	})
-}
+func (w *world) inspect(ctx context.Context) error { return w.roles().Inspect(ctx, vocab) }
 
 // regroup groups the run by another policy.
 func (w *world) regroup(cfg grouper.Config) *regroup.Report {

@@ -17,6 +17,7 @@ import (
 	"github.com/headrace/headrace/internal/audit"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/internal/roletest"
 	"github.com/headrace/headrace/subjects"
 	trainerbridge "github.com/headrace/headrace/trainer-bridge"
 	"github.com/headrace/headrace/trainer-bridge/feed"
@@ -110,39 +111,14 @@ func (w *world) bridge(keep trainerbridge.Retention) func(ctx context.Context) e
 
 // produce plays with eight slots.
 func (w *world) produce(ctx context.Context) error {
-	leases, err := bus.Tasks(ctx, w.conn, run, zerolog.Nop())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = leases.Close() }()
-	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: run, Producer: "p1"})
-	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
-	var wg sync.WaitGroup
-	errs := make(chan error, 8)
-	for range 8 {
-		wg.Go(func() { errs <- w.play(ctx, leases, p) })
-	}
-	wg.Wait()
-	return <-errs
-}
-
-func (w *world) play(ctx context.Context, leases *bus.Leases, p *bus.Publisher) error {
-	for {
-		l, err := leases.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := p.Publish(ctx, w.episode(l.Task)); err != nil {
-			return errors.Join(err, l.Nak(0))
-		}
-		w.mu.Lock()
-		w.published++
-		w.blocked = w.blocked || p.Stats().Full > 0
-		w.mu.Unlock()
-		if err := l.Ack(ctx); err != nil {
-			return err
-		}
-	}
+	return roletest.Run{Conn: w.conn, Name: run}.Produce(ctx, roletest.Producer{Slots: 8, Play: w.episode,
+		Published: func(_ context.Context, p *bus.Publisher, _ *subjects.Trajectory) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.published++
+			w.blocked = w.blocked || p.Stats().Full > 0
+			return nil
+		}})
 }
 
 func (w *world) episode(t *subjects.Task) *subjects.Trajectory {

@@ -2,9 +2,6 @@ package watchtest
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"github.com/headrace/headrace/grouper/service"
 	"github.com/headrace/headrace/internal/bus"
 	"github.com/headrace/headrace/internal/natstest"
+	"github.com/headrace/headrace/internal/roletest"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -76,25 +74,7 @@ func (w *world) play(readers ...func(context.Context) error) {
 
 // produce plays one episode after the other.
 func (w *world) produce(ctx context.Context) error {
-	leases, err := bus.Tasks(ctx, w.conn, w.run, zerolog.Nop())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = leases.Close() }()
-	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: w.run, Producer: "p1"})
-	defer func() { _ = p.Close(context.WithoutCancel(ctx)) }()
-	for {
-		l, err := leases.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := p.Publish(ctx, episode(l.Task)); err != nil {
-			return errors.Join(err, l.Nak(0))
-		}
-		if err := l.Ack(ctx); err != nil {
-			return err
-		}
-	}
+	return w.roles().Produce(ctx, roletest.Producer{Slots: 1, Play: episode})
 }
 
 // episode follows from its task: some fail once, and the rewards of every fifth
@@ -121,34 +101,8 @@ func episode(t *subjects.Task) *subjects.Trajectory {
 	return tr
 }
 
-func (w *world) train(ctx context.Context) error {
-	say := func(kind subjects.WeightsEvent, n subjects.Step, e any) error {
-		data, err := subjects.EncodeMessage(e)
-		if err == nil {
-			_, err = bus.Send(ctx, w.conn, w.run.WeightsSubject(kind), fmt.Sprintf("%s/%d", kind, n), nil, data)
-		}
-		return err
-	}
-	if err := say(subjects.EventResumed, 0, &subjects.ResumedEvent{V: 1, Incarnation: 1}); err != nil {
-		return err
-	}
-	return bus.Follow(ctx, w.conn, w.run.StreamName(subjects.Ledger), "", 1, func(m *bus.Msg) error {
-		var e subjects.Entry
-		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
-			return err
-		}
-		for i := range e.Batches {
-			step := e.Batches[i].Step
-			if err := say(subjects.EventCommit, step, &subjects.CommitEvent{V: 1, Step: step, Incarnation: 1}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
+func (w *world) roles() roletest.Run { return roletest.Run{Conn: w.conn, Name: w.run} }
 
-func (w *world) inspect(ctx context.Context) error {
-	return bus.FollowBundles(ctx, w.conn, w.run, 1, func(m *bus.Msg, _ *bus.Bundle, _ error) error {
-		return w.conn.NC().Publish(w.run.InspectedSubject(), strconv.AppendUint(nil, m.Seq, 10))
-	})
-}
+func (w *world) train(ctx context.Context) error { return w.roles().Train(ctx, nil) }
+
+func (w *world) inspect(ctx context.Context) error { return w.roles().Inspect(ctx, vocab) }
