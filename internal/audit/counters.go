@@ -35,7 +35,14 @@ type life struct {
 	gaps    map[uint64]bool // counters below highest that have not come
 	missing uint64          // reported
 	holes   int             // of the stream, when it was last in order
+	settles int             // messages until its count is known again, after a hole
 }
+
+// settling is how many messages of a life are taken as they come after a hole.
+// Messages in flight together are stored in any order, so the hole may have had
+// higher counters than the first ones after it. A publisher's window of 4 MiB,
+// in bundles that are full at 64 trajectories or 256 KiB, holds fewer than these.
+const settling = 1 << 10
 
 // maxGaps bounds the counters a lie can make an audit remember.
 const maxGaps = 1 << 16
@@ -64,12 +71,18 @@ func (c *counters) message(b *bundle) {
 	}
 	name, stored := subjects.ParseLife(b.header.Get(subjects.HeaderLife))
 	l := c.lifeOf(p, name, counter)
-	if name == "" {
-		l.contiguous(counter, c.holes)
-		return
+	if l.holes != c.holes { // what is missing in between is the stream's loss
+		l.after(c.holes)
 	}
-	c.acknowledged(p, l, b, counter, stored)
-	l.contiguous(counter, c.holes)
+	switch {
+	case l.settles > 0:
+		c.report.unproven(CheckProducers, 1, "")
+		l.settle(counter)
+		return
+	case name != "":
+		c.acknowledged(p, l, b, stored)
+	}
+	l.contiguous(counter)
 }
 
 // lifeOf finds the life that a message is of.
@@ -110,14 +123,23 @@ func (p *producer) keep(l *life) {
 	}
 }
 
+// after begins anew behind a hole of the stream.
+func (l *life) after(holes int) {
+	l.holes, l.settles, l.missing = holes, settling, 0
+	l.highest, l.seen = 0, 0
+	clear(l.gaps)
+}
+
+// settle takes all below the highest counter as stored: it cannot be told
+// which of them the hole had, nor which were given up before it.
+func (l *life) settle(counter uint64) {
+	l.settles--
+	l.highest = max(l.highest, counter)
+	l.seen = l.highest
+}
+
 // contiguous notes a counter.
-func (l *life) contiguous(counter uint64, holes int) {
-	if l.holes != holes { // what is missing in between is the stream's loss
-		l.holes = holes
-		clear(l.gaps)
-		l.highest, l.seen = counter, l.seen+1
-		return
-	}
+func (l *life) contiguous(counter uint64) {
 	switch {
 	case counter > l.highest:
 		for n := l.highest + 1; n < counter && len(l.gaps) < maxGaps; n++ {
@@ -133,11 +155,7 @@ func (l *life) contiguous(counter uint64, holes int) {
 
 // acknowledged wants as many messages of the life in the stream as were
 // acknowledged when this one was sent.
-func (c *counters) acknowledged(p *producer, l *life, b *bundle, counter, stored uint64) {
-	if l.holes != c.holes {
-		l.seen, l.missing = max(l.seen, stored, counter-1), 0 // what is missing may be of this life
-		return
-	}
+func (c *counters) acknowledged(p *producer, l *life, b *bundle, stored uint64) {
 	if have := l.seen + l.missing; stored > have {
 		c.lost(p, b.seq, stored-have, fmt.Sprintf("producer %s had %d messages acknowledged before its message %s at %d; the stream has %d of them",
 			p.name, stored, b.header.Get(subjects.HeaderCounter), b.seq, l.seen))
