@@ -50,6 +50,9 @@ func (b *bridge) gauges(now time.Time) *subjects.Gauges {
 		}
 		g.Values["batches_ready"] += float64(len(s.ready))
 		g.Values["slots_held"] += float64(s.ring.Count(ring.Held))
+		if waited, trained, ok := s.doing.soFar(now); ok && s.part.Rank == 0 {
+			g.Values["step_wait_seconds"], g.Values["step_train_seconds"] = waited.Seconds(), trained.Seconds()
+		}
 	}
 	return g
 }

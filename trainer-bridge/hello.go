@@ -103,6 +103,7 @@ func (s *session) open(ctx context.Context, h feed.Hello) error {
 		return fmt.Errorf("checkpoint holds step %d, the ledger of run %s ends at %d: another run's checkpoint?", checkpoint, s.Run, last)
 	}
 	s.start, s.committed, s.next, s.checkpoint = checkpoint, checkpoint, checkpoint+1, checkpoint
+	s.doing.starts(checkpoint)
 	if s.incarnation, err = s.resume(ctx, checkpoint); err != nil {
 		return err
 	}

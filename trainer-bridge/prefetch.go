@@ -61,6 +61,7 @@ func (s *session) answer(ctx context.Context, nexts <-chan int64) error {
 			return ctx.Err()
 		}
 		begun := time.Now()
+		s.doing.asks(begun)
 		p, err := s.take(ctx, last, begun)
 		if err != nil {
 			return err
@@ -68,10 +69,19 @@ func (s *session) answer(ctx context.Context, nexts <-chan int64) error {
 		if p.batch == nil {
 			last = &p
 		}
+		s.doing.answered(p.step(), time.Now())
 		if err := s.give(id, p, time.Since(begun)); err != nil {
 			return err
 		}
 	}
+}
+
+// step is the batch's; 0 without one.
+func (p *prepared) step() subjects.Step {
+	if p.batch == nil {
+		return 0
+	}
+	return p.batch.Step
 }
 
 // take waits for what answers a NEXT.

@@ -166,7 +166,8 @@ func (s *session) commit(ctx context.Context, m *feed.Commit) error {
 		return err
 	}
 	s.committed = m.Step
-	s.stats.say("") // what was said of the start is over
+	s.doing.commits(m.Step, time.Now()) // before the gauges say which
+	s.stats.say("")                     // what was said of the start is over
 	s.stats.committed.Store(int64(m.Step))
 	s.tell(Event{Kind: Committed, Step: m.Step, Commit: &event})
 	return nil

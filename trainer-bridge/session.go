@@ -33,6 +33,7 @@ type session struct {
 	done        chan struct{} // closed when the session has ended
 	greeted     time.Time     // when HELLO had come
 	told        chan told     // what it said that it did
+	doing       doing
 
 	next      subjects.Step // to prepare; the builder's
 	ready     chan prepared
