@@ -35,7 +35,7 @@ func (b *Board) State(now time.Time) State {
 	if b.bridge.past != nil && asOf-b.bridge.heard <= goneSeconds {
 		connected = int(whole(b.bridge.trainers))
 	}
-	s.Trainer = b.trainer.state(connected)
+	s.Trainer = b.trainer.state(connected, asOf)
 	b.counts(&s)
 	s.Queues = b.queues(asOf)
 	s.Rates = b.rates(asOf)

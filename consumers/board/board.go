@@ -206,6 +206,7 @@ func (b *Board) Report(g *subjects.Gauges, at time.Time) {
 		b.account.report(g, now)
 	case "bridge":
 		b.bridge.report(g, now)
+		b.trainer.pends(g, now)
 	case "engine":
 		b.engines.report(g, now, b.trainer.firstAt)
 	case "produce":

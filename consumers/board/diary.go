@@ -30,10 +30,12 @@ func (d *diary) add(what int, from, to, sign float64) {
 	}
 }
 
-// last are the moments of the last span seconds before the newest.
-func (d *diary) last(span float64) (sum moments) {
+// last are the moments of the last span seconds before the newest, or before a
+// later time.
+func (d *diary) last(span, end float64) (sum moments) {
+	end = max(end, d.newest)
 	for i := range d.bins {
-		if s := float64(d.second[i]); s > d.newest-span-1 && s > 0 {
+		if s := float64(d.second[i]); s > end-span-1 && s > 0 {
 			for k, x := range d.bins[i] {
 				sum[k] += max(x, 0)
 			}

@@ -209,11 +209,12 @@ func (b *Board) trained(at float64) (tokens, wait, staleness float64) {
 	for i := s.cursor - t.first + 1; i >= 0 && i < int64(len(t.rows)) && t.rows[i].committed && t.rows[i].committedAt <= at; i++ {
 		s.cursor++
 	}
-	var wall, waited, n float64
+	late, overdue := b.trainer.overdue(at)
+	n, wall, waited := 0.0, late.wall(), late.wait
 	staleness = math.NaN()
 	for i := s.cursor - t.first; i >= 0 && i > s.cursor-t.first-pointSteps && i < int64(len(t.rows)); i-- {
 		r := &t.rows[i]
-		if n == 0 && at-r.committedAt > longSpan+5*float64(r.wall) {
+		if n == 0 && !overdue && at-r.committedAt > longSpan+5*float64(r.wall) {
 			return 0, math.NaN(), math.NaN() // long ago
 		}
 		if n == 0 {

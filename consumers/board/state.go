@@ -73,7 +73,11 @@ type Trainer struct {
 	RecentSeconds Number `json:"recent_seconds"`
 	// Wait is the part of the trainer's time that it waited for a batch, the one
 	// definition that every view shares: see [Board.State].
-	Wait            Number `json:"wait_fraction"`
+	Wait Number `json:"wait_fraction"`
+	// NowWait and NowTrain are how long it has waited for the step that it is at, and
+	// trained it; unknown before its first, between two, and where no bridge says.
+	NowWait         Number `json:"now_wait_seconds"`
+	NowTrain        Number `json:"now_train_seconds"`
 	StepSeconds     Number `json:"step_seconds"` // median of the last 20
 	TokensPerSecond Number `json:"tokens_per_second"`
 	Compiles        int64  `json:"compiles"`

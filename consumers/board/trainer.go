@@ -69,6 +69,8 @@ type trainer struct {
 	commits, inside diary      // the last seconds: by commits, by spans
 	rank            string     // whose spans are looked at
 	starting        bool       // by its spans: it has not trained since its start
+	last            int64      // the step of its last commit
+	pending         pending
 }
 
 // stepTime is where the time from one commit to the next went.
@@ -102,7 +104,7 @@ func (t *trainer) commit(e *subjects.CommitEvent, r *row) {
 	if !first {
 		t.trained, t.recompiled = t.trained+train, t.recompiled+compile
 	}
-	t.committed = max(t.committed, int64(e.Step))
+	t.last, t.committed = int64(e.Step), max(t.committed, int64(e.Step))
 	t.steps = append(t.steps, stepTime{wall, wait, train - compile, compile, positive(float64(e.Tokens)), first})
 	if len(t.steps) > 2*medianSteps {
 		t.steps = slices.Clone(t.steps[len(t.steps)-medianSteps:])
@@ -172,7 +174,7 @@ func (t *trainer) seconds() moments {
 }
 
 // state is the trainer for people.
-func (t *trainer) state(connected int) Trainer {
+func (t *trainer) state(connected int, asOf float64) Trainer {
 	all := t.seconds()
 	out := Trainer{Connected: connected, Seconds: all.times(), Wait: Number(math.NaN()), Compiles: t.compiles, Resumes: max(t.starts-1, 0),
 		Version: t.version, Checkpoint: t.checkpoint, StepSeconds: Number(t.median()), TokensPerSecond: Number(t.speed(recentSteps))}
@@ -180,18 +182,22 @@ func (t *trainer) state(connected int) Trainer {
 		out.Wait = Number(fraction(t.wait / t.wall))
 	}
 	out.RecentSeconds = Number(lookBack(out.StepSeconds))
-	recent := t.recent(float64(out.RecentSeconds))
+	recent := t.recent(float64(out.RecentSeconds), asOf)
 	out.Recent = recent.times()
+	p := t.going(asOf)
+	out.NowWait, out.NowTrain = p.nowSeconds()
 	return out
 }
 
 // recent are the parts of its last span seconds: by its spans, or by its commits
-// where those tell of more.
-func (t *trainer) recent(span float64) moments {
-	by, rough := t.inside.last(span), t.commits.last(span)
-	if t.inside.newest < t.commits.newest-span || by.sum() < rough.sum()/2 {
-		by = rough
+// where those tell of more; and by what its bridge says of the step that it is at.
+func (t *trainer) recent(span, asOf float64) moments {
+	p := t.going(asOf)
+	by, newest := t.inside.last(span, p.at), t.inside.newest
+	if rough := t.commits.last(span, p.at); newest < t.commits.newest-span || by.sum() < rough.sum()/2 {
+		by, newest = rough, t.commits.newest
 	}
+	p.tell(&by, span, newest)
 	return by.parts()
 }
 
@@ -203,9 +209,12 @@ func (t *trainer) running() moments {
 }
 
 // lately is where the time of the last steps went that took so many seconds
-// together, of so many at least, starts left out. What is not known to be
-// anything else is writing, here weights.
-func (t *trainer) lately(seconds float64, least int) (sum moments) {
+// together, of so many at least, starts left out, and of one that is overdue. What
+// is not known to be anything else is writing, here weights.
+func (t *trainer) lately(seconds float64, least int, asOf float64) (sum moments) {
+	if p, ok := t.overdue(asOf); ok {
+		sum[doWait], sum[doTrain] = p.wait, p.train
+	}
 	n := 0
 	for i := len(t.steps) - 1; i >= 0 && (n < least || sum.sum() < seconds); i-- {
 		if s := &t.steps[i]; !s.first {

@@ -51,7 +51,7 @@ func (b *Board) view(s *State, asOf float64) *View {
 	if running := asOf - b.trainer.firstAt; known(running) {
 		span = min(span, max(running, 5)) // what was before is the start's
 	}
-	doing := b.trainer.lately(span, viewSteps)
+	doing := b.trainer.lately(span, viewSteps, asOf)
 	v := &View{State: s}
 	window, closed := max(span, tailSeconds), b.groups.lately(viewBatches)
 	series := b.series.columns(int(span))
