@@ -175,6 +175,23 @@ func TestRules_AStallComesFirst(t *testing.T) {
 	}
 }
 
+// TestRules_AWaitCountsBeforeItEnds: of a trainer that limits its run until it
+// gets nothing any more; and a wait as long as a step says nothing yet.
+func TestRules_AWaitCountsBeforeItEnds(t *testing.T) {
+	r := simtest.Base()
+	r.TrainTime = 4
+	for waits, want := range map[float64]bool{1: false, 120: true} {
+		b, now := simtest.Play(r, Rules)
+		before := b.State(now)
+		values := map[string]float64{"trainers": 1, "committed_step": float64(before.Step.Committed), "step_wait_seconds": waits, "step_train_seconds": 0}
+		b.Report(&subjects.Gauges{Role: "bridge", Instance: "up", Values: values}, now)
+		after := b.State(now).Advice[0]
+		if before.Advice[0].Code != TrainerBound || (after.Code != TrainerBound) != want {
+			t.Errorf("%s, then, after %v s of waiting, %s", before.Advice[0].Text, waits, after.Text)
+		}
+	}
+}
+
 // TestRules_AnAdviceKeepsItsBeginning: since is when it was said first.
 func TestRules_AnAdviceKeepsItsBeginning(t *testing.T) {
 	r := simtest.Base()

@@ -70,6 +70,23 @@ func golden(t *testing.T, name, got string) {
 
 func draw(p Picture, s Screen) string { return strings.Join(Render(p, s), "\n") + "\n" }
 
+func TestRender_WhatTakesLongerThanStepsDo(t *testing.T) {
+	for _, c := range []struct {
+		wait, train board.Number
+		want        string
+	}{
+		{124, 0, "has waited 2m4s for a batch"}, {30, 100, "has trained 100 s on this step"},
+		{1, 1, ""}, {9, 0, ""}, {board.Unknown(), board.Unknown(), ""}, // 2.06 s a step; seconds are nothing to tell
+	} {
+		p := picture()
+		p.State.Trainer.NowWait, p.State.Trainer.NowTrain = c.wait, c.train
+		got := draw(p, Screen{Width: 120})
+		if c.want == "" && strings.Contains(got, "has ") || !strings.Contains(got, c.want) {
+			t.Errorf("%v, %v: %s", c.wait, c.train, got)
+		}
+	}
+}
+
 func TestRender(t *testing.T) {
 	for _, width := range []int{40, 80, 120} {
 		golden(t, fmt.Sprintf("live-%d.txt", width), draw(picture(), Screen{Width: width}))

@@ -43,6 +43,9 @@ func (g *page) trainer() {
 	g.put(rankTrainer, out...)
 	if w := s.Trainer.Wait; w.Known() {
 		parts := []string{percent(w) + " waiting since the start"}
+		if now := overdue(&s.Trainer); now != "" {
+			parts = append(parts, now)
+		}
 		if n := s.Trainer.Compiles; n > 0 {
 			parts = append(parts, plural(n, "compilation"))
 		}
@@ -51,6 +54,18 @@ func (g *page) trainer() {
 		}
 		g.list(rankWaited, "", parts)
 	}
+}
+
+// overdue is what the trainer is at, if that takes longer than its steps do.
+func overdue(t *board.Trainer) string {
+	wait, train := t.NowWait.Or(0), t.NowTrain.Or(0)
+	switch {
+	case !(wait+train >= max(t.StepSeconds.Or(0), 10)):
+		return ""
+	case train > 0:
+		return "has trained " + seconds(board.Number(train)) + " on this step"
+	}
+	return "has waited " + seconds(board.Number(wait)) + " for a batch"
 }
 
 // spent are the parts of the trainer's last minute, or, of a run that ended, of all
