@@ -66,9 +66,12 @@ func environmentBound(f *facts) *finding {
 	if f.wait < waits || !(f.env >= mostly) || f.busy >= full && float64(f.v.RowFill) >= thin {
 		return nil
 	}
+	knob := "more episodes at once (producer.episodes) or more producers (`headrace produce`), on machines with room for them; a faster environment"
+	if f.taken < .9 { // more of them would be as free
+		knob = "a faster environment; slots are free, so " + moreTasks
+	}
 	return newFinding(EnvironmentBound, f.wait*f.env, fmt.Sprintf("The environment limits the run: episodes spend %.0f%% of their time in it, and the trainer waits %.0f%% of its own.", 100*f.env, 100*f.wait),
-		"more episodes at once (producer.episodes) or more producers (`headrace produce`), on machines with room for them; a faster environment",
-		percent("episodes wait for the environment", f.env), percent("trainer waits", f.wait), percent("engines busy", f.busy))
+		knob, percent("episodes wait for the environment", f.env), percent("trainer waits", f.wait), percent("engines busy", f.busy), percent("slots taken", f.taken))
 }
 
 func trainerBound(f *facts) *finding {
@@ -203,10 +206,13 @@ func (f *facts) starved() bool {
 	return f.taken >= .9 && f.busy < full && !(float64(f.v.RowFill) >= full)
 }
 
+// moreTasks is what to turn where slots are free.
+const moreTasks = "more tasks at once: grouper.groups_per_batch, grouper.max_staleness or grouper.max_open_groups higher"
+
 func (f *facts) small(weight float64, text string) *finding {
 	knob := "more episodes at once: producer.episodes, or more producers (`headrace produce`)"
 	if !(f.taken >= .9) {
-		knob = "more tasks at once: grouper.groups_per_batch, grouper.max_staleness or grouper.max_open_groups higher"
+		knob = moreTasks
 	}
 	return newFinding(SmallBatches, weight, text, knob, percent("rows of the engines' batches in use", float64(f.v.RowFill)), percent("engines busy", f.busy),
 		percent("slots taken", f.taken), percent("trainer waits", f.wait))

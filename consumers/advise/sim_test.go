@@ -192,6 +192,18 @@ func TestRules_AWaitCountsBeforeItEnds(t *testing.T) {
 	}
 }
 
+// TestRules_MoreSlotsAreNoHelpWhereSlotsAreFree: what is true of an environment
+// that takes seconds, however many may play in it.
+func TestRules_MoreSlotsAreNoHelpWhereSlotsAreFree(t *testing.T) {
+	for slots, knob := range map[int]string{64: "producer.episodes", 640: "grouper.max_staleness"} {
+		r := simtest.Base()
+		r.EnvTime, r.Slots = 2, slots
+		if got := play(t, r).Advice[0]; got.Code != EnvironmentBound || !strings.Contains(got.Knob, knob) {
+			t.Errorf("%d slots: %s: %s", slots, got.Text, got.Knob)
+		}
+	}
+}
+
 // TestRules_AnAdviceKeepsItsBeginning: since is when it was said first.
 func TestRules_AnAdviceKeepsItsBeginning(t *testing.T) {
 	r := simtest.Base()
