@@ -190,15 +190,26 @@ func (g *groups) lately(n int) (sum closed) {
 	return sum
 }
 
+// perBatch is how many groups closed for each of the last n batches.
+func (g *groups) perBatch(n int) (mean float64) {
+	last := g.batches[max(0, len(g.batches)-n):]
+	for i := range last {
+		mean += float64(last[i].closed.all) / float64(len(last))
+	}
+	return max(mean, 1)
+}
+
 const (
 	tailSeconds = 120
 	tailLeast   = 64 // groups, where there are not as many in that time
 )
 
-// tail is the age that 95 of 100 groups stay below, by that of half of them: of
-// those that closed in the span before the newest, and opened after since. The
-// ledger has them in the order in which they closed.
-func (g *groups) tail(since, span float64) float64 {
+// tail is the age of the slowest groups, by that of half of them: of those that
+// closed in the span before the newest, and opened after since. The slowest are
+// what 95 of 100 stay below or, where more close for a batch, all but one of two
+// batches: one is enough to hold a batch up. The ledger has them in the order in
+// which they closed.
+func (g *groups) tail(since, span, perBatch float64) float64 {
 	var ages []float64
 	newest := math.NaN()
 	for i := range g.ages {
@@ -217,7 +228,8 @@ func (g *groups) tail(since, span float64) float64 {
 		return math.NaN()
 	}
 	slices.Sort(ages)
-	return ages[len(ages)*95/100] / ages[len(ages)/2]
+	below := max(.95, 1-1/(2*perBatch))
+	return ages[min(int(float64(len(ages))*below), len(ages)-2)] / ages[len(ages)/2] // one is no tail
 }
 
 // ever counts all groups that closed.
