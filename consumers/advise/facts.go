@@ -17,7 +17,7 @@ type facts struct {
 	generate, env                float64 // of the episodes' time
 	idle                         float64 // of the time, in which nothing was being played
 	used                         float64 // of what the engines could compute
-	tail                         float64 // how many times as long as half of the groups the slowest twentieth took
+	tail                         float64 // how many times as long as half of the groups the slowest took
 	zeroVariance, stale          float64 // of the groups that closed lately
 	taken                        float64 // of the producers' slots
 }

@@ -39,6 +39,9 @@ var simulated = []struct {
 	{"a few episodes are slow", func(r *simtest.Run) {
 		r.MaxStaleness, r.SlowPart, r.SlowBy, r.TrainTime, r.EnvTime = 0, .02, 60, .3, .1
 	}, LongTail, []string{EngineBound, SmallBatches}, ""},
+	{"hardly an episode is slow, but every batch waits for one", func(r *simtest.Run) {
+		r.MaxStaleness, r.SlowPart, r.SlowBy, r.TrainTime, r.EnvTime, r.GroupsPerBatch, r.Slots, r.Seconds = 0, .005, 120, .3, .1, 32, 320, 600
+	}, LongTail, []string{EngineBound, SmallBatches}, ""},
 	{"a few episodes are slow, others go ahead of them", func(r *simtest.Run) {
 		r.MaxStaleness, r.SlowPart, r.SlowBy, r.EnvTime, r.TrainTime = 8, .002, 30, .1, 1.4
 	}, Balanced, []string{LongTail, Staleness}, ""},
