@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/envs"
+	"github.com/headrace/headrace/internal/spans"
 	"github.com/headrace/headrace/producers/ledger"
 	"github.com/headrace/headrace/producers/tokenizer"
 	"github.com/headrace/headrace/subjects"
@@ -27,12 +28,11 @@ type episode struct {
 	out    *subjects.Trajectory
 	reward float64
 	parts  map[string]float64
-	lane   int32  // of its spans
-	flow   uint64 // that they belong to
+	spans  spans.Episode
 }
 
 func (p *Player) newEpisode(task *subjects.Task) *episode {
-	return &episode{Player: p, task: task, setup: p.cfg.Environments[task.Environment], ledger: ledger.New(p.vocab), flow: subjects.FlowID(task.Group, task.Slot, task.Attempt),
+	return &episode{Player: p, task: task, setup: p.cfg.Environments[task.Environment], ledger: ledger.New(p.vocab),
 		out: &subjects.Trajectory{
 			Kind: task.Kind, Group: task.Group, Slot: task.Slot, Attempt: task.Attempt, Round: task.Round,
 			Environment: task.Environment, Task: task.Data, Seed: task.Seed, Producer: p.cfg.Producer,
@@ -164,7 +164,7 @@ func (e *episode) generate(parent context.Context, r Request, turn *subjects.Tur
 		return "", faultOf(engine, "generate: %w", err)
 	}
 	if c.Waited > shortWait {
-		e.cfg.Spans.Brief(e.names.queue, e.lane, turn.Queued, turn.Queued+int64(c.Waited), e.flow)
+		e.spans.Record(e.names.queue, turn.Queued, turn.Queued+int64(c.Waited))
 	}
 	turn.Cached, turn.Finish, e.out.Engine = int32(c.Cached), c.Finish, c.Engine
 	e.stats.Calls.Add(1)
@@ -229,7 +229,7 @@ func (e *episode) step(parent context.Context, text string, turn *subjects.Turn)
 	ctx, cancel := limited(parent, "environment step", e.cfg.Limits.Step)
 	defer cancel()
 	env := e.env
-	e.cfg.Spans.Brief(e.names.parse, e.lane, turn.Generated, e.cfg.Spans.Now(), e.flow)
+	e.spans.Record(e.names.parse, turn.Generated, e.spans.Now())
 	r, came, err := guard(ctx, e.cfg.Limits.Grace, &e.stats.Leaked, func(envs.StepResult) { closeLate(env) }, func() (envs.StepResult, error) {
 		return env.Step(ctx, action)
 	})

@@ -118,12 +118,12 @@ func (p *Player) Stats() *Stats { return &p.stats }
 // what went wrong is in its status and reason. It returns within the limits
 // even when the environment does not.
 func (p *Player) Play(ctx context.Context, task *subjects.Task) *subjects.Trajectory {
-	return p.PlayOn(ctx, task, 0)
+	return p.PlayOn(ctx, task, p.cfg.Spans.Episode(subjects.FlowID(task.Group, task.Slot, task.Attempt), 0))
 }
 
-// PlayOn is Play on a lane of the trace: one episode at a time each.
-func (p *Player) PlayOn(ctx context.Context, task *subjects.Task, lane int32) *subjects.Trajectory {
-	return p.play(ctx, task, func(e *episode) Policy { e.lane = lane; return p.cfg.Policy })
+// PlayOn is Play with the episode's spans going where the caller's go.
+func (p *Player) PlayOn(ctx context.Context, task *subjects.Task, on spans.Episode) *subjects.Trajectory {
+	return p.play(ctx, task, func(e *episode) Policy { e.spans = on; return p.cfg.Policy })
 }
 
 func (p *Player) play(ctx context.Context, task *subjects.Task, policy func(*episode) Policy) *subjects.Trajectory {

@@ -25,7 +25,7 @@ func waitLane(rank int) int32  { return 2*int32(rank) + 1 }
 
 // did records what ended now, for a step.
 func (s *bridgeSpans) did(n spans.Name, lane int32, start int64, step subjects.Step) {
-	s.Record(n, lane, start, s.Now(), 0, spans.Arg{Key: s.step, Value: float64(step)})
+	s.Record(n, lane, start, s.Now(), spans.Arg{Key: s.step, Value: float64(step)})
 }
 
 // reportSpans sends what was recorded. Spans that get lost are counted.

@@ -61,7 +61,7 @@ func (w *work) folded(start int64, messages int) {
 // flush records what was folded: before anything else of the lane is.
 func (w *work) flush() {
 	if f := &w.folding; f.messages > 0 {
-		w.Record(w.fold, 0, f.start, f.end, 0, spans.Arg{Key: w.messages, Value: float64(f.messages)})
+		w.Record(w.fold, 0, f.start, f.end, spans.Arg{Key: w.messages, Value: float64(f.messages)})
 		*f = folding{}
 	}
 }
@@ -70,7 +70,7 @@ func (w *work) flush() {
 func (w *work) did(n spans.Name, start int64, args ...spans.Arg) int64 {
 	w.flush()
 	now := w.Now()
-	w.Record(n, 0, start, now, 0, args...)
+	w.Record(n, 0, start, now, args...)
 	return now
 }
 

@@ -41,8 +41,11 @@ type Recorder struct {
 	base           time.Time    // what times are relative to: it never jumps
 	epoch          atomic.Int64 // Unix nanoseconds of base; moved when the machine slept
 	silent         atomic.Bool
+	draw           draw
 	mu             sync.Mutex
+	room           int
 	rows, spare    []row
+	taken          int64 // when rows were taken last
 	dropped        uint64
 	names          []string
 	ids            map[string]Name
@@ -55,8 +58,10 @@ func New(role, instance string, room int) *Recorder {
 	if room <= 0 {
 		room = DefaultSpans
 	}
-	r := &Recorder{role: role, instance: instance, base: time.Now(), rows: make([]row, 0, room), spare: make([]row, 0, room), ids: map[string]Name{}}
+	r := &Recorder{role: role, instance: instance, base: time.Now(), room: room, rows: make([]row, 0, room+1), spare: make([]row, 0, room+1), ids: map[string]Name{}}
 	r.epoch.Store(r.base.UnixNano())
+	r.taken = r.Now()
+	r.draw.init(room / budgetOf)
 	return r
 }
 
@@ -96,52 +101,41 @@ func (r *Recorder) follow(wall int64) {
 }
 
 // Record notes that something lasted from start to end, times of [Recorder.Now],
-// on a lane (spans of one lane nest or follow each other). Flow is a trajectory's
-// subjects.FlowID, or 0.
-func (r *Recorder) Record(n Name, lane int32, start, end int64, flow uint64, args ...Arg) {
+// on a lane (spans of one lane nest or follow each other). What belongs to an
+// episode is recorded by its [Episode].
+func (r *Recorder) Record(n Name, lane int32, start, end int64, args ...Arg) {
 	if r == nil || r.silent.Load() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.rows) == cap(r.rows) {
+	r.add(r.room, n, lane, start, end, 0, args)
+}
+
+// add copies a span into the buffer, if that has fewer than so many.
+func (r *Recorder) add(most int, n Name, lane int32, start, end int64, flow uint64, args []Arg) bool {
+	if len(r.rows) >= most {
 		r.dropped++
-		return
+		return false
 	}
 	r.rows = r.rows[:len(r.rows)+1]
 	x := &r.rows[len(r.rows)-1]
 	x.name, x.lane, x.start, x.duration, x.flow = n, lane, start, max(end-start, 0), flow
 	x.n = copy(x.args[:], args)
-}
-
-// brief is the part of the buffer that spans may fill which are short and many:
-// a busy process drops those first.
-const brief = 16
-
-// short is how long a span is at least that is recorded however many there are.
-const short = int64(time.Millisecond)
-
-// Brief is Record for what happens often and is mostly short: while there is
-// plenty of room. Long ones are always recorded.
-func (r *Recorder) Brief(n Name, lane int32, start, end int64, flow uint64, args ...Arg) {
-	if r == nil {
-		return
-	}
-	if end-start < short {
-		r.mu.Lock()
-		full := len(r.rows) >= cap(r.rows)/brief
-		r.mu.Unlock()
-		if full {
-			return
-		}
-	}
-	r.Record(n, lane, start, end, flow, args...)
+	return true
 }
 
 // take is what was recorded since the last time, nil when there is nothing new.
 // It is for one caller at a time.
 func (r *Recorder) take(at int64) *subjects.SpanBatch {
+	drawn, leftOut := r.draw.counts()
+	sample, recorded, missing := r.Name(sampleSpan), r.Name("recorded"), r.Name("left_out")
 	r.mu.Lock()
+	if leftOut > 0 { // there is room for one more
+		r.add(r.room+1, sample, 0, r.taken, at, 0, []Arg{{recorded, float64(drawn)}, {missing, float64(leftOut)}})
+	}
+	r.draw.adjust(at - r.taken)
+	r.taken = at
 	rows := r.rows
 	r.rows, r.spare = r.spare[:0], rows
 	names, dropped, offset := r.names, r.dropped, r.offset

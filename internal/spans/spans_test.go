@@ -24,7 +24,7 @@ func TestRecorder_WhatIsRecordedArrivesAsOneMessage(t *testing.T) {
 	turn, tokens := r.Name("turn"), r.Name("tokens")
 	start := r.Now()
 	for i := range 10 {
-		r.Record(turn, int32(i), start, start+int64(i), 7, Arg{tokens, float64(i)})
+		r.Episode(7, int32(i)).Record(turn, start, start+int64(i), Arg{tokens, float64(i)})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // Run sends what there is before it ends
@@ -55,18 +55,6 @@ func TestRecorder_WhatIsRecordedArrivesAsOneMessage(t *testing.T) {
 	}
 }
 
-func TestRecorder_ShortSpansLeaveRoomForLongOnes(t *testing.T) {
-	r := New("produce", "p1", 16*brief)
-	n, at := r.Name("parse"), r.Now()
-	for range 100 {
-		r.Brief(n, 0, at, at+short-1, 7)
-	}
-	r.Brief(n, 0, at, at+short, 7)
-	if b := r.take(at); len(b.Name) != 17 || b.Dropped != 0 {
-		t.Errorf("%d spans, %d dropped", len(b.Name), b.Dropped)
-	}
-}
-
 func TestRecorder_FollowsAClockThatWasAway(t *testing.T) {
 	r := New("produce", "p1", 1)
 	r.follow(r.Now() + int64(mostDrift/2))
@@ -86,7 +74,7 @@ func TestRecorder_WhatFindsNoRoomIsCounted(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 5 {
-				r.Record(r.Name("turn"), 0, 1, 2, 0)
+				r.Record(r.Name("turn"), 0, 1, 2)
 			}
 		})
 	}
@@ -94,7 +82,7 @@ func TestRecorder_WhatFindsNoRoomIsCounted(t *testing.T) {
 	if b := r.take(1); len(b.Name) != 8 || b.Dropped != 12 {
 		t.Errorf("%d spans, %d dropped; want 8 and 12", len(b.Name), b.Dropped)
 	}
-	r.Record(r.Name("turn"), 0, 1, 2, 0)
+	r.Record(r.Name("turn"), 0, 1, 2)
 	if b := r.take(1); len(b.Name) != 1 || b.Dropped != 12 {
 		t.Errorf("then %d spans, %d dropped; want 1 and 12", len(b.Name), b.Dropped)
 	}
@@ -140,11 +128,12 @@ func TestMeasure_OfARealServerIsNear(t *testing.T) {
 func TestRecord_AllocatesNothing(t *testing.T) {
 	r := New("produce", "p1", 10_000)
 	name := r.Name("turn")
-	if n := testing.AllocsPerRun(1000, func() { r.Record(name, 1, 2, 3, 4, Arg{name, 5}) }); n > 0 {
+	if n := testing.AllocsPerRun(1000, func() { r.Record(name, 1, 2, 3, Arg{name, 5}); r.Episode(4, 1).Record(name, 2, 3, Arg{name, 5}) }); n > 0 {
 		t.Errorf("%v allocations a span", n)
 	}
 	var none *Recorder
-	none.Record(none.Name("turn"), 0, none.Now(), none.Now(), 0)
+	none.Record(none.Name("turn"), 0, none.Now(), none.Now())
+	none.Episode(7, 0).Record(none.Name("turn"), 0, 1)
 }
 
 func BenchmarkRecord(b *testing.B) {
@@ -153,7 +142,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		start := r.Now()
-		r.Record(name, 1, start, r.Now(), 7, Arg{key, 1})
+		r.Record(name, 1, start, r.Now(), Arg{key, 1})
 		if len(r.rows) == cap(r.rows) {
 			r.rows = r.rows[:0]
 		}
@@ -167,7 +156,7 @@ func BenchmarkTake(b *testing.B) {
 	size := 0
 	for b.Loop() {
 		for i := range 1000 {
-			r.Record(name, int32(i%64), int64(i)*1_000_003, int64(i)*1_000_003+700_000, uint64(i)<<40)
+			Episode{r: r, flow: uint64(i) << 40, lane: int32(i % 64)}.Record(name, int64(i)*1_000_003, int64(i)*1_000_003+700_000)
 		}
 		data, err := subjects.EncodeMessage(r.take(0))
 		if err != nil {
@@ -194,7 +183,7 @@ func TestRun_OnAMuteConnectionNothingIsRecorded(t *testing.T) {
 	if err := r.Run(ctx, conn, run); err != nil {
 		t.Fatal(err)
 	}
-	if r.Record(r.Name("turn"), 0, 1, 2, 0); r.take(3) != nil {
+	if r.Record(r.Name("turn"), 0, 1, 2); r.take(3) != nil {
 		t.Error("records though nobody will ask for it")
 	}
 	var none *Recorder
@@ -210,7 +199,7 @@ func TestTake_IsWhatSetSpansMakes(t *testing.T) {
 		r.Name("never used")
 		names := []Name{r.Name("turn"), r.Name("tokens"), r.Name("step"), r.Name("rows")}
 		for i := range 40 {
-			r.Record(names[i*i%4], int32(i%3), int64(100+7*i), int64(150+9*i), flow*uint64(i%2), []Arg{{names[(i+1)%4], float64(i)}, {names[3], 1}}[:i%3]...)
+			Episode{r: r, flow: flow * uint64(i%2), lane: int32(i % 3)}.Record(names[i*i%4], int64(100+7*i), int64(150+9*i), []Arg{{names[(i+1)%4], float64(i)}, {names[3], 1}}[:i%3]...)
 		}
 		got := r.take(50)
 		spans, err := got.Spans()

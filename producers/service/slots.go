@@ -74,8 +74,9 @@ func (s *service) slot(leasing, playing context.Context, lane int32) error {
 		if err != nil {
 			return fmt.Errorf("lease a task: %w", err)
 		}
-		s.spans.Brief(s.names.wait, lane, free, s.spans.Now(), 0)
-		if !s.serve(playing, lease, lane) {
+		on := s.spans.Episode(subjects.FlowID(lease.Task.Group, lease.Task.Slot, lease.Task.Attempt), lane)
+		on.Beside(s.names.wait, lane, free, on.Now())
+		if !s.serve(playing, lease, on) {
 			pause(leasing, failurePause)
 		}
 	}
@@ -85,15 +86,15 @@ func (s *service) slot(leasing, playing context.Context, lane int32) error {
 // serve plays a lease and reports whether the episode did not fail. The lease
 // is acked when its trajectory is durable, whatever its status; an episode
 // that was cut by the end of the drain leaves none and is handed back.
-func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) bool {
+func (s *service) serve(playing context.Context, lease *bus.Lease, on spans.Episode) bool {
 	s.counts.leased.Add(1)
 	s.held.add(lease)
-	t := s.player.PlayOn(playing, lease.Task, lane)
+	t := s.player.PlayOn(playing, lease.Task, on)
 	if t.Status == subjects.Aborted {
 		s.giveBack(lease, 0)
 		return true
 	}
-	done := s.spans.Now()
+	done := on.Now()
 	if err := s.publish(playing, t); err != nil {
 		if playing.Err() != nil {
 			s.giveBack(lease, 0)
@@ -105,24 +106,24 @@ func (s *service) serve(playing context.Context, lease *bus.Lease, lane int32) b
 		return false
 	}
 	s.counts.published.Add(1)
-	s.spans.Record(s.names.publish, lane, done, s.spans.Now(), subjects.FlowID(t.Group, t.Slot, t.Attempt))
-	s.ack(playing, lease)
+	on.Record(s.names.publish, done, on.Now())
+	s.ack(playing, lease, on)
 	return t.Status != subjects.Failed
 }
 
 // ack acknowledges beside the slot, which plays on: the server syncs a removed
 // task as it syncs a message, one after the other, and a burst of them takes as
 // long as an episode. There are as many at once as slots; the lease is held until then.
-func (s *service) ack(playing context.Context, lease *bus.Lease) {
+func (s *service) ack(playing context.Context, lease *bus.Lease, on spans.Episode) {
 	n := <-s.acks
 	s.acking.Go(func() {
 		defer func() { s.acks <- n }()
 		defer s.held.remove(lease)
-		begun := s.spans.Now()
+		begun := on.Now()
 		if err := lease.Ack(playing); err != nil { // played again, and absorbed as a duplicate
 			s.cfg.Log.Warn().Err(err).Str("trajectory", lease.Task.ID()).Msg("lease is not acknowledged")
 		}
-		s.spans.Brief(s.names.ack, int32(s.cfg.Slots)+n, begun, s.spans.Now(), 0)
+		on.Beside(s.names.ack, int32(s.cfg.Slots)+n, begun, on.Now())
 	})
 }
 

@@ -92,7 +92,7 @@ func (s *sight) stopwatch(version subjects.PolicyVersion) func(spans.Name) float
 	return func(phase spans.Name) float64 {
 		begun := last
 		last = s.Now()
-		s.Record(phase, laneSyncs, begun, last, 0, spans.Arg{Key: s.version, Value: float64(version)})
+		s.Record(phase, laneSyncs, begun, last, spans.Arg{Key: s.version, Value: float64(version)})
 		return float64(last-begun) / 1e9
 	}
 }
@@ -106,6 +106,6 @@ func (s *sight) drew(b *sglang.Batches) {
 		if !x.Prefill { // most are not
 			args = args[:2]
 		}
-		s.Record(s.batch, laneBatches, start, start+x.Duration, 0, args...)
+		s.Record(s.batch, laneBatches, start, start+x.Duration, args...)
 	}
 }

@@ -95,12 +95,13 @@ func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample, admi
 					return nil
 				}
 				admitted.wait(group)
-				played := says.now()
-				t := s.trajectory(group, n%groupSize)
+				slot := n % groupSize
+				e := says.episode(int32(lane), began, group, slot) //nolint:gosec // small
+				t, turned := s.trajectory(group, slot), e.Now()
 				if _, err := pub.Publish(ctx, t); err != nil {
 					return err
 				}
-				says.episode(int32(lane), began, played, t) //nolint:gosec // small
+				says.played(e, int32(lane), turned, t) //nolint:gosec // small
 			}
 		})
 	}

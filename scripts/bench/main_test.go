@@ -63,8 +63,7 @@ func BenchmarkSpeaker(b *testing.B) {
 	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge"), tokens: r.Name("tokens")}
 	t := newSample(512, "p0").trajectory(7, 3)
 	for b.Loop() {
-		began := s.now()
-		played := s.now()
-		s.episode(1, began, played, t)
+		e := s.episode(1, s.now(), 7, 3)
+		s.played(e, 1, e.Now(), t)
 	}
 }

@@ -55,16 +55,25 @@ func (s *speaker) now() int64 {
 	return s.Now()
 }
 
-// episode notes one as long as a turn.
-func (s *speaker) episode(lane int32, began, played int64, t *subjects.Trajectory) {
+// episode begins one whose task was waited for since a time.
+func (s *speaker) episode(lane int32, since int64, group, slot int) spans.Episode {
+	if s == nil || s.Recorder == nil {
+		return spans.Episode{}
+	}
+	e := s.Episode(subjects.FlowID(subjects.TrainGroup(uint64(group)), subjects.Slot(slot), 0), lane) //nolint:gosec // small
+	e.Beside(s.wait, lane, since, e.Now())
+	return e
+}
+
+// played notes that it was played, as long as a turn, and published.
+func (s *speaker) played(e spans.Episode, lane int32, turned int64, t *subjects.Trajectory) {
 	if s == nil || s.Recorder == nil {
 		return
 	}
-	now, flow := s.Now(), subjects.FlowID(t.Group, t.Slot, t.Attempt)
-	s.Brief(s.wait, lane, began, played, 0)
-	s.Brief(s.parse, lane, played, played, flow, spans.Arg{Key: s.tokens, Value: float64(len(t.Segments[0].Tokens))})
-	s.Record(s.publish, lane, played, now, flow)
-	s.Record(s.acknowledge, lane, now, s.Now(), flow)
+	published := e.Now()
+	e.Record(s.parse, turned, turned, spans.Arg{Key: s.tokens, Value: float64(len(t.Segments[0].Tokens))})
+	e.Record(s.publish, turned, published)
+	e.Beside(s.acknowledge, lane, published, e.Now())
 }
 
 // gauges are as many as a producer's.
