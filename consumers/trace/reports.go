@@ -84,6 +84,9 @@ func (r *reader) spans(m *bus.Msg, s source) {
 			continue
 		}
 		r.report.Spans++
+		if s.role == roleProducer && x.Name == sampleSpan {
+			r.sampled(x, start, start+x.Duration)
+		}
 		r.place(s, x, spanBlock(s, x, start))
 	}
 }
@@ -191,6 +194,8 @@ func spanRow(role, span string, lane int32) (rank int, name string) {
 		return rowSpans, "free slots"
 	case role == roleProducer && span == "acknowledge":
 		return rowSpans + 1, "acknowledging"
+	case role == roleProducer && span == sampleSpan:
+		return rowSpans + 2, "sampled"
 	}
 	return rowSpans, "spans"
 }

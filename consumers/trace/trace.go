@@ -50,6 +50,8 @@ type Report struct {
 	Spans        int `json:"spans"`
 	// Dropped counts the spans that processes had no room for, since they started.
 	Dropped uint64 `json:"spans_dropped,omitempty"`
+	// Sample tells of episodes whose spans producers left out in the window; nil: of none.
+	Sample *Sample `json:"sample,omitempty"`
 	// Read counts the messages that were read for it.
 	Read int `json:"messages_read"`
 	// Skew is how uncertain the alignment of the clocks is: that of the process

@@ -95,6 +95,10 @@ func traceText(w io.Writer, r *app.TraceReport, path string) {
 	if r.Dropped > 0 {
 		fmt.Fprintf(w, "  %d spans found no room in their process since it started\n", r.Dropped)
 	}
+	if x := r.Sample; x != nil {
+		fmt.Fprintf(w, "  of %d episodes begun from %s to %s, %d drawn by lot have spans of their own: there were too many to record\n",
+			x.Recorded+x.LeftOut, x.From.Local().Format(time.TimeOnly), x.To.Local().Format(time.TimeOnly), x.Recorded)
+	}
 	if x := r.JAX; x != nil {
 		fmt.Fprintf(w, "  JAX profiles: %d, with %d events on %d lines, placed to ±%.3g ms\n", x.Profiles, x.Events, x.Tracks, x.Uncertainty*1e3)
 		if x.LeftOut+x.Unread > 0 {
