@@ -26,7 +26,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	v, release, err := s.pictured(r)
+	v, release, err := s.pictured(r, statePatience)
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	l := listener{w: w, rc: http.NewResponseController(w), view: v}
-	_, l.step = v.board.StepsSince(1 << 62)
-	l.point = v.board.Series(1).N
+	l.pass()
 	if l.tell(time.Now()) != nil {
 		return nil
 	}
@@ -99,6 +98,9 @@ func (l *listener) listen(s *Server, r *http.Request) {
 		case <-over:
 			return // the browser comes again, and finds the run as it is then
 		case now := <-tick.C:
+			if closed(l.view.ended) && !closed(l.view.drawn) {
+				return // it was closed before it was read
+			}
 			if l.view.Stopped && now.Sub(looked) > lookAgain {
 				if looked = now; s.o.Runs.Live(l.view.run) {
 					return
@@ -111,15 +113,26 @@ func (l *listener) listen(s *Server, r *http.Request) {
 	}
 }
 
-// tell sends what is new.
+// pass takes steps and points for sent: the browser asks for those that there are.
+func (l *listener) pass() {
+	_, l.step = l.view.board.StepsSince(1 << 62)
+	l.point = l.view.board.Series(1).N
+}
+
+// tell sends what is new; of a log that is still being read the state is enough.
 func (l *listener) tell(now time.Time) error {
-	data, turn, err := l.view.shared.state(l.view.board, now)
+	reading := !closed(l.view.drawn)
+	data, turn, err := l.view.shared.state(l.view.board, reading, now)
 	if err == nil && turn != l.turn {
 		l.turn = turn
 		err = l.send("state", data)
 	}
 	if err != nil {
 		return err
+	}
+	if reading {
+		l.pass()
+		return nil
 	}
 	steps, mark := l.view.board.StepsSince(l.step)
 	if l.step = mark; steps.Len() > 0 {

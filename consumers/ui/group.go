@@ -84,11 +84,7 @@ func (s *Server) group(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	id := r.PathValue("group")
-	group, list, ok := v.index.Group(id)
-	if !ok && !closed(v.listed) {
-		await(r.Context(), v.listed, findPatience)
-		group, list, ok = v.index.Group(id)
-	}
+	group, list, ok := v.knowing(r.Context(), id).Group(id)
 	if !ok {
 		return notFound("run %s has no group %.80s", v.run, id)
 	}
@@ -131,6 +127,7 @@ func (a *groupAnswer) fill(ctx context.Context, v *view, id string, list []index
 		}
 		addresses, places = append(addresses, list[i].Address), append(places, i)
 	}
+	defer v.index.Ahead()()
 	room := mostMessages
 	err := v.fetch(ctx, addresses, func(k int, b *show.Body, err error) error {
 		m := &all[places[k]]

@@ -36,6 +36,7 @@ func (s *Server) groups(w http.ResponseWriter, r *http.Request) error {
 	if q.Text != "" {
 		v.want()
 	}
+	defer v.index.Ahead()()
 	page, err := v.index.List(r.Context(), q, v.fetch, searchBudget)
 	if err != nil {
 		return err

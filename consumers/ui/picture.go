@@ -63,6 +63,7 @@ const recentSteps = 10
 // How long an answer waits for a picture that is still being made.
 const (
 	boardPatience = 1500 * time.Millisecond // then it is sent as far as it is
+	statePatience = 200 * time.Millisecond  // of which a state says that it is of the log's beginning
 	beginPatience = time.Second
 	listPatience  = 150 * time.Millisecond
 	findPatience  = 20 * time.Second // for one thing that is not there yet
@@ -80,11 +81,11 @@ func await(ctx context.Context, c <-chan struct{}, patience time.Duration) bool 
 	return closed(c)
 }
 
-// pictured holds a run whose board has caught up, or got some way.
-func (s *Server) pictured(r *http.Request) (*view, func(), error) {
+// pictured holds a run whose board has caught up, or got as far as patience goes.
+func (s *Server) pictured(r *http.Request, patience time.Duration) (*view, func(), error) {
 	v, release, err := s.hold(r.Context(), r)
 	if err == nil {
-		await(r.Context(), v.drawn, boardPatience)
+		await(r.Context(), v.drawn, patience)
 	}
 	return v, release, err
 }
@@ -99,12 +100,12 @@ func (s *Server) listing(r *http.Request) (*view, func(), error) {
 }
 
 func (s *Server) state(w http.ResponseWriter, r *http.Request) error {
-	v, release, err := s.pictured(r)
+	v, release, err := s.pictured(r, statePatience)
 	if err != nil {
 		return err
 	}
 	defer release()
-	data, _, err := v.shared.state(v.board, time.Now())
+	data, _, err := v.shared.state(v.board, !closed(v.drawn), time.Now())
 	if err != nil {
 		return err
 	}
@@ -118,26 +119,33 @@ type shared struct {
 	data  []byte
 	still []byte // what it would be if no time had passed
 	turn  int64  // counts the changes
+	early bool   // it is of the log's beginning
+}
+
+// stated is a state as it is sent.
+type stated struct {
+	board.State
+	Reading bool `json:"reading"` // the log is still being read: it is of its beginning
 }
 
 const sharedFor = 900 * time.Millisecond
 
 // state is the run's state in JSON, and a number that grows when it changes by
 // more than the time that has passed.
-func (p *shared) state(b *board.Board, now time.Time) ([]byte, int64, error) {
+func (p *shared) state(b *board.Board, reading bool, now time.Time) ([]byte, int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.data != nil && now.Sub(p.at) < sharedFor {
+	if p.data != nil && p.early == reading && now.Sub(p.at) < sharedFor {
 		return p.data, p.turn, nil
 	}
 	state := b.State(now)
-	data, err := json.Marshal(state)
+	data, err := json.Marshal(stated{state, reading})
 	if err != nil {
 		return nil, 0, err
 	}
 	still := data
 	if !state.Live { // of which no second is like another
-		still, err = json.Marshal(b.State(b.Heard().Add(time.Hour)))
+		still, err = json.Marshal(stated{b.State(b.Heard().Add(time.Hour)), reading})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -145,7 +153,7 @@ func (p *shared) state(b *board.Board, now time.Time) ([]byte, int64, error) {
 	if !bytes.Equal(still, p.still) {
 		p.turn++
 	}
-	p.at, p.data, p.still = now, data, still
+	p.at, p.data, p.still, p.early = now, data, still, reading
 	return data, p.turn, nil
 }
 
@@ -154,7 +162,7 @@ func (s *Server) steps(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, release, err := s.pictured(r)
+	v, release, err := s.pictured(r, boardPatience)
 	if err != nil {
 		return err
 	}
@@ -171,7 +179,7 @@ func (s *Server) series(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, release, err := s.pictured(r)
+	v, release, err := s.pictured(r, boardPatience)
 	if err != nil {
 		return err
 	}

@@ -76,12 +76,9 @@ func (s *Server) trajectory(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	id := r.PathValue("group") + "/" + r.PathValue("slot") + "/" + r.PathValue("attempt")
-	m, ok := v.index.Trajectory(id)
+	m, ok := v.knowing(r.Context(), r.PathValue("group")).Trajectory(id)
 	if !ok {
-		await(r.Context(), v.listed, findPatience)
-		if m, ok = v.index.Trajectory(id); !ok {
-			return notFound("run %s has no trajectory %.100s", v.run, id)
-		}
+		return notFound("run %s has no trajectory %.100s", v.run, id)
 	}
 	body, err := v.one(r, m.Address)
 	if err != nil {
@@ -119,6 +116,7 @@ func (s *Server) trajectory(w http.ResponseWriter, r *http.Request) error {
 
 // one reads the trajectory at an address.
 func (v *view) one(r *http.Request, at subjects.Address) (out *show.Body, err error) {
+	defer v.index.Ahead()()
 	err = v.fetch(r.Context(), []subjects.Address{at}, func(_ int, b *show.Body, err error) error {
 		out = b
 		return err

@@ -229,12 +229,19 @@ func TestServer_AnswersAreOneCallAndPacked(t *testing.T) {
 func TestServer_ARunThatNobodyLooksAtIsClosed(t *testing.T) {
 	w := newWorld(t, 300, ui.Options{Token: token, Files: page, Idle: time.Millisecond, IdleStopped: time.Millisecond}, &place{stopped: true})
 	events := w.listen(t.Context())
-	first := <-events
-	w.until("close", func() bool { return w.place.opened.Load() == 0 }) // though a browser listens: its run is stopped
-	var a, b struct{ Step struct{ Committed int } }
-	if err := json.Unmarshal([]byte(first.data), &a); err != nil {
-		t.Fatal(err)
+	type state struct {
+		Reading bool
+		Step    struct{ Committed int }
 	}
+	a, b := state{Reading: true}, state{}
+	for a.Reading {
+		if e := <-events; e.kind == "state" {
+			if err := json.Unmarshal([]byte(e.data), &a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.until("close", func() bool { return w.place.opened.Load() == 0 }) // though a browser listens: its run is stopped
 	w.get(w.api(""), &b)
 	if a != b || w.place.times.Load() < 2 {
 		t.Errorf("opened %d times; state %+v, then %+v", w.place.times.Load(), a, b)

@@ -122,9 +122,10 @@ func (w *watched) indexConfig(ctx context.Context, v *view) index.Config {
 		Environment struct {
 			Name string `json:"name"`
 		} `json:"environment"`
+		Environments []struct{} `json:"environments"`
 	}
 	if v.record != nil && json.Unmarshal(v.record.Recipe, &recipe) == nil && recipe.Grouper.GroupSize <= 1<<12 {
-		c.GroupSize, c.Environment = recipe.Grouper.GroupSize, recipe.Environment.Name
+		c.GroupSize, c.Environment, c.Environments = recipe.Grouper.GroupSize, recipe.Environment.Name, len(recipe.Environments)
 	}
 	return c
 }
@@ -170,6 +171,21 @@ func (v *view) feed(ctx context.Context) error {
 		}
 	})
 	return g.Wait()
+}
+
+// knowing is the index that knows what became of a group: the whole, or, until that is
+// read, one of what the log has around it.
+func (v *view) knowing(ctx context.Context, group string) *index.Index {
+	if closed(v.listed) || v.index.Decided(group) {
+		return v.index
+	}
+	if around := v.index.Around(ctx, v.Conn, group); around != nil {
+		return around
+	}
+	if _, _, ok := v.index.Group(group); !ok {
+		await(ctx, v.listed, findPatience)
+	}
+	return v.index
 }
 
 // Bounds on what one reader of bodies has in memory.

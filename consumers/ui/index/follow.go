@@ -47,7 +47,7 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) er
 		done := func() {
 			if open.Add(-1) == 0 {
 				x.mu.Lock()
-				x.caughtUp, x.recent = true, nil
+				x.caughtUp, x.recent, x.around = true, nil, nil
 				x.mu.Unlock()
 				ready()
 			}
@@ -67,6 +67,7 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) er
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return bus.FollowHeaders(ctx, c, x.cfg.Run, from, func(msgs []bus.HeaderMsg) error {
+			x.front.standBack(ctx)
 			x.Messages(msgs)
 			select {
 			case came <- struct{}{}:
@@ -83,6 +84,7 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) er
 				if err := x.reached(ctx, min(e.Rollouts, rollouts.LastSeq), came); err != nil {
 					return err
 				}
+				x.front.standBack(ctx)
 				x.Entry(m.Seq, &e)
 			}
 			tail(m.Seq)

@@ -20,6 +20,9 @@ type Config struct {
 	// one it plays, of groups of which nothing has come yet.
 	GroupSize   int
 	Environment string
+	// Environments is how many the recipe has: they take turns in the numbers of
+	// groups. 0 is one.
+	Environments int
 	// MaxTrajectories bounds what is known; beyond it the oldest quarter is
 	// forgotten. Default 2 million, 44 bytes each.
 	MaxTrajectories int
@@ -53,6 +56,8 @@ type Index struct {
 	cfg  Config
 	gate *subjects.Gate // of the goroutine that folds ROLLOUTS
 
+	front front
+
 	mu           sync.RWMutex
 	rows         blocks[row]
 	messages     []message // by sequence
@@ -72,6 +77,8 @@ type Index struct {
 	purged           uint64 // sequences below are purged
 	caughtUp         bool   // once, with what there was then
 	recent           *Index // of the log's end, until then
+	around           *Index // of the group that was asked for last, until then
+	of               string // the group it is around
 	refused          uint64 // trajectories that count for nothing
 	headed           int    // rows whose headers were seen
 	orphans          int    // rows that only the ledger knows

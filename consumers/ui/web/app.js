@@ -80,7 +80,7 @@ const Brand = ({ run, live }) => html`<div class="brand"><${Link} to="/" class="
 
 function RunState({ live }) {
   const s = live.state.value;
-  if (!s) return null;
+  if (!s || s.reading) return null;
   if (s.end) return html`<${Badge} kind=${["complete", "dataset_ended"].includes(s.end) ? "good" : "bad"} title=${s.end_text || "The run's end is recorded"}>ended</${Badge}>`;
   return s.live
     ? html`<${Badge} kind="good" title="A role was heard in the last 10 s">live</${Badge}>`

@@ -13,7 +13,7 @@ let current = null;
 /**
  * The live state of a run. The same run answers the same stream; another run closes the one before; null closes it.
  * @returns {{run: string, state: Signal, steps: Signal, series: Signal, span: Signal, connection: Signal, setSpan: function, close: function}}
- *   state: board.State or null before the first; steps: columns; series: columns of `span` seconds;
+ *   state: board.State or null before the first; .reading: it is of the log's beginning; steps: columns; series: columns of `span` seconds;
  *   connection: {status: "connecting"|"live"|"retrying"|"paused", text, error, retryAt (ms), attempt}
  */
 export function stream(run) {
@@ -38,12 +38,14 @@ function open(run) {
     if (closed) return;
     tell("connecting", attempt ? "reconnecting" : "connecting", s.connection.value.error);
     source = new EventSource(new URL(api("runs", run, "events"), document.baseURI));
-    let first = true;
+    let due = true; // steps and series are to be asked for
     on("open", () => { attempt = 0; n = null; tell("live", "connected"); });
     on("state", (e) => {
       s.state.value = JSON.parse(e.data);
-      if (first) refill();
-      first = false;
+      due ||= s.state.value.reading;
+      if (!due || s.state.value.reading) return;
+      due = false;
+      refill();
     });
     on("steps", (e) => take(steps, unwrap(e)));
     on("point", (e) => take(point, JSON.parse(e.data)));

@@ -1,7 +1,7 @@
 // One run, live: at the top what one wants to know in five seconds, below it where everything goes.
 import { html, useState } from "../lib/preact.js";
 import { stream } from "../lib/api.js";
-import { Page, Badge, ErrorBox, Loading } from "../lib/ui.js";
+import { Page, Badge, ErrorBox, Loading, int } from "../lib/ui.js";
 import { Top } from "./run/top.js";
 import { Flow } from "./run/flow.js";
 import { Reward, Throughput, Fractions, Metrics } from "./run/curves.js";
@@ -15,12 +15,13 @@ import { Trace } from "./run/trace.js";
 export default function Run({ run }) {
   const live = stream(run);
   const [tracing, trace] = useState(false);
-  const s = live.state.value, fault = live.connection.value.error;
+  const told = live.state.value, fault = live.connection.value.error;
+  const s = told?.reading ? null : told; // of the log's beginning nothing is shown but how far it is
   const lead = s && html`${s.recipe && html`recipe <bdi>${s.recipe}</bdi> `}${(s.environments ?? []).map((e) => html`<${Badge} key=${e} title="environment"><bdi>${e}</bdi></${Badge}> `)}`;
   const actions = html`<button type="button" aria-expanded=${tracing} onClick=${() => trace(!tracing)}>Open in Perfetto…</button>`;
   return html`<${Page} title=${run} lead=${lead} actions=${s && actions}>
     ${tracing && html`<${Trace} run=${run} step=${s?.step?.committed ?? 0} close=${() => trace(false)} />`}
-    ${!s && (fault ? html`<${ErrorBox} error=${fault} />` : html`<${Loading}>Reading the run…</${Loading}>`)}
+    ${!s && (fault ? html`<${ErrorBox} error=${fault} />` : html`<${Loading}>Reading the run${told?.step?.committed ? `, up to step ${int(told.step.committed)}` : ""}…</${Loading}>`)}
     ${s && html`<div class="grid">
       <${Top} live=${live} />
       <${Flow} s=${s} />
