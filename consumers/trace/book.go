@@ -20,12 +20,17 @@ type book struct {
 // earlierMost bounds how many entries are read at once on the way back.
 const earlierMost = 4096
 
-// open reads what tells of the window.
+// open reads what tells of the window: groups may close long after it.
 func (b *book) open(ctx context.Context) error {
 	of, err := b.reader.around(ctx, subjects.Ledger)
 	if err != nil {
 		return err
 	}
+	more, err := b.stored(ctx, subjects.Ledger, b.from-slack, b.to+patience)
+	if err != nil {
+		return err
+	}
+	of.Last = max(of.Last, min(more.Last, of.Last+mostEntries))
 	return b.load(ctx, of)
 }
 

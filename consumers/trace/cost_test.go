@@ -13,10 +13,13 @@ import (
 
 // live plays a run of one step every ten seconds: a group of one, its batch, its
 // commit, and the gauges of the time.
-func (w *world) live(steps int) {
+func (w *world) live(steps int) { w.liveFrom(0, steps) }
+
+// liveFrom does so from the group of a number on.
+func (w *world) liveFrom(first, steps int) {
 	w.Helper()
 	p := bus.NewPublisher(w.conn, bus.PublisherConfig{Run: run, Producer: "p1"})
-	for n := range steps {
+	for n := first; n < first+steps; n++ {
 		step, g := subjects.Step(n+1), subjects.TrainGroup(uint64(n))
 		opened := time.Now().UnixNano()
 		time.Sleep(5 * time.Second)
@@ -24,7 +27,11 @@ func (w *world) live(steps int) {
 		w.must(err)
 		members := []subjects.Member{{Seq: at.Seq, Index: at.Index, Status: subjects.Succeeded}}
 		now := time.Now().UnixNano()
-		w.send(run.LedgerSubject(), fmt.Sprint("l", n), &subjects.Entry{V: 1, Writer: "g1", At: now,
+		next := []subjects.Issue{{Kind: subjects.Train, First: uint64(n + 1), Count: 1, Step: step - 1}}
+		if w.external {
+			next = nil
+		}
+		w.send(run.LedgerSubject(), fmt.Sprint("l", n), &subjects.Entry{V: 1, Writer: "g1", At: now, Issued: next,
 			Verdicts: []subjects.Verdict{{Group: g, Outcome: subjects.Kept, Members: members, Opened: opened, Closed: now}},
 			Batches:  []subjects.Batch{{Step: step, Groups: []subjects.BatchGroup{{Group: g, Environment: "lake", Members: members}}, Rows: 1}}})
 		time.Sleep(5 * time.Second)
@@ -61,8 +68,9 @@ func TestWrite_CostsWhatTheWindowHas(t *testing.T) {
 				if r.Steps < want || r.Steps > want+1 || r.Trajectories < want || r.Groups < want {
 					t.Errorf("%+v", r)
 				}
-				// four messages every ten seconds, from a little before to a minute after; and looks for a step
-				if most := 4*(want+15) + 40; r.Read > most {
+				// four messages every ten seconds, from a little before to a minute after; an
+				// entry of the ledger every ten seconds for eleven minutes; and looks for a step
+				if most := 4*(want+15) + 60 + 40; r.Read > most {
 					t.Errorf("%d messages read, want at most %d: %+v", r.Read, most, r)
 				}
 			})

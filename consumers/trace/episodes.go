@@ -48,33 +48,6 @@ func (r *reader) rollouts(ctx context.Context) error {
 	return nil
 }
 
-// find adds the messages stored in the window to those that are wanted.
-func (r *reader) find(ctx context.Context) error {
-	if r.copied {
-		return nil // those of its batches
-	}
-	of, err := r.around(ctx, subjects.Rollouts)
-	if err != nil || of.Last < of.First {
-		return err
-	}
-	err = bus.FollowHeaders(ctx, r.conn, r.run, of.First, func(msgs []bus.HeaderMsg) error {
-		for i := range msgs {
-			m := &msgs[i]
-			if m.Seq <= of.Last && !bus.IsPart(m.Header) {
-				r.wanted[m.Seq] = max(len(m.Header[subjects.HeaderIndex]), 1)
-			}
-			if m.Seq >= of.Last {
-				return errEnd
-			}
-		}
-		return nil
-	})
-	if errors.Is(err, errEnd) {
-		return nil
-	}
-	return err
-}
-
 func (r *reader) bundle(seq uint64, hdr nats.Header, data []byte) error {
 	b, err := bus.OpenBundle(seq, hdr, data)
 	if err != nil {

@@ -10,6 +10,7 @@ type page struct {
 	verdicts    []closing
 	batches     []cut
 	evals       []subjects.EvalResult
+	issued      []subjects.Issue
 }
 
 // closing is a verdict without its members.
@@ -28,7 +29,7 @@ type cut struct {
 }
 
 func newPage(e *subjects.Entry) *page {
-	p := &page{at: e.At, writer: e.Writer, end: e.End, evals: e.Evals}
+	p := &page{at: e.At, writer: e.Writer, end: e.End, evals: e.Evals, issued: e.Issued}
 	for _, v := range e.Verdicts {
 		c := closing{Verdict: v, members: len(v.Members)}
 		if v.Outcome.Trained() {

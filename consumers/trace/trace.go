@@ -62,6 +62,9 @@ type Report struct {
 	TrainSeconds float64 `json:"train_seconds"`
 	Packets      int64   `json:"packets"`
 	Bytes        int64   `json:"bytes"`
+	// Until is up to when it was looked for episodes that began in the window, if
+	// the run has some of later.
+	Until time.Time `json:"looked_until,omitzero"`
 	// JAX is what was merged of JAX profiles.
 	JAX *JAXReport `json:"jax,omitempty"`
 }

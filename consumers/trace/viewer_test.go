@@ -14,7 +14,7 @@ import (
 // consumers.
 func TestWrite_NeedsAViewersRightsAlone(t *testing.T) {
 	secure := natstest.NewSecure(t, run)
-	w := &world{t, secure.Connect(t, "admin")}
+	w := &world{TB: t, conn: secure.Connect(t, "admin")}
 	w.must(bus.EnsureStreams(t.Context(), w.conn, run, subjects.StreamOptions{}))
 	w.story()
 	viewer := secure.Connect(t, "viewer")

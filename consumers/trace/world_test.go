@@ -18,11 +18,12 @@ const (
 // world is a run of two steps on a real server, its times made up.
 type world struct {
 	testing.TB
-	conn *bus.Conn
+	conn     *bus.Conn
+	external bool // nobody hands tasks out
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t, natstest.Connect(t, natstest.InProcess(t))}
+	w := &world{TB: t, conn: natstest.Connect(t, natstest.InProcess(t))}
 	w.must(bus.EnsureStreams(t.Context(), w.conn, run, subjects.StreamOptions{}))
 	return w
 }

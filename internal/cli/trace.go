@@ -108,6 +108,9 @@ func traceText(w io.Writer, r *app.TraceReport, path string) {
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "  %d more trajectories are left out: choose a shorter window\n", r.LeftOut)
 	}
+	if !r.Until.IsZero() {
+		fmt.Fprintf(w, "  an episode of it that ended after %s is not drawn\n", r.Until.Local().Format(time.DateTime))
+	}
 	if r.Unread > 0 {
 		fmt.Fprintf(w, "  %d are not there any more or cannot be read\n", r.Unread)
 	}
