@@ -30,19 +30,21 @@ const run subjects.Run = "lake"
 
 // stage is a run on a real server.
 type stage struct {
-	t     *testing.T
-	conn  *bus.Conn
-	words *tokenizer.Words
-	mu    sync.Mutex
-	got   map[string]*subjects.Trajectory // by id, the first of each
-	twice int
-	seen  uint64 // the last sequence that was read
+	t      *testing.T
+	server *bus.Server
+	conn   *bus.Conn
+	words  *tokenizer.Words
+	mu     sync.Mutex
+	got    map[string]*subjects.Trajectory // by id, the first of each
+	twice  int
+	seen   uint64 // the last sequence that was read
 }
 
 func open(t *testing.T) *stage { return openWith(t, subjects.StreamOptions{}) }
 
 func openWith(t *testing.T, o subjects.StreamOptions) *stage {
-	s := &stage{t: t, conn: natstest.Connect(t, natstest.InProcess(t)), got: map[string]*subjects.Trajectory{}}
+	s := &stage{t: t, server: natstest.InProcess(t), got: map[string]*subjects.Trajectory{}}
+	s.conn = natstest.Connect(t, s.server)
 	var err error
 	if s.words, err = tokenizer.NewWords(builtin.Specs()["frozenlake"].Words...); err != nil {
 		t.Fatal(err)
@@ -124,10 +126,12 @@ func (s *stage) config(name string) service.Config {
 }
 
 // start runs a producer; the returned function stops it and returns its error.
-func (s *stage) start(cfg service.Config) (stop func() error) {
+func (s *stage) start(cfg service.Config) (stop func() error) { return s.startOn(s.conn, cfg) }
+
+func (s *stage) startOn(conn *bus.Conn, cfg service.Config) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- service.Run(ctx, s.conn, cfg) }()
+	go func() { done <- service.Run(ctx, conn, cfg) }()
 	var once sync.Once
 	var err error
 	stop = func() error {
