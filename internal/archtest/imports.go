@@ -20,7 +20,7 @@ type layer struct {
 // import its own layer's folder below it unless another layer says otherwise.
 var layers = []layer{
 	{"cmd", []string{"internal/cli"}},
-	{"internal/cli", []string{"internal/app", "internal/audit", "internal/regroup", "internal/auth", "internal/recipe", "internal/bus", "subjects", "envs"}},
+	{"internal/cli", []string{"internal/app", "internal/audit", "internal/regroup", "internal/auth", "internal/nice", "internal/recipe", "internal/bus", "subjects", "envs"}},
 	{"internal/app", []string{"producers", "grouper", "trainer-bridge", "consumers", "envs", "internal/audit", "internal/regroup", "internal/metrics", "internal/recipe", "internal/bus", "subjects"}},
 	{"internal/recipe", []string{"subjects", "envs", "grouper", "grouper/dataset", "producers/agents", "trainer-bridge/layout"}},
 	{"internal/audit", []string{"grouper", "internal/recipe", "producers/tokenizer", "envs", "internal/bus", "subjects"}},
@@ -31,6 +31,7 @@ var layers = []layer{
 	{"internal/metrics", []string{"internal/bus", "subjects"}},
 	{"internal/natstest", []string{"internal/bus", "subjects"}},
 	{"internal/archtest", nil},
+	{"internal/nice", nil},
 	{"subjects", nil},
 	{"envs", nil},
 	{"producers/tokenizer", []string{"envs"}},

@@ -24,7 +24,8 @@ func newAudit(e *env) *cobra.Command {
 		Long: `Prove from a run's log alone, live or stopped, that nothing was lost, trained
 twice or mixed: every message and body is read, every decision of the grouper is
 made again and compared byte for byte. Exit code 4: something is wrong.`,
-		Args: exactArgs(1, "a run"),
+		Args:    exactArgs(1, "a run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
 				return err

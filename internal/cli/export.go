@@ -86,7 +86,8 @@ func newExport(e *env) *cobra.Command {
 		Long: `Write a run's trajectories, live or stopped, for other programs, in the order of
 its log. The same log gives the same bytes; their digest is printed. The form
 jsonl has all there is and comes back by "headrace import".`,
-		Args: exactArgs(1, "a run"),
+		Args:    exactArgs(1, "a run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
 				return err

@@ -31,6 +31,7 @@ collector is slow or away this command waits, and the run does not notice.
 Headers, as for authentication, come from OTEL_EXPORTER_OTLP_HEADERS.`,
 		Example: "  headrace otel lake --endpoint http://127.0.0.1:4318\n  headrace otel lake --step 40..42 --content",
 		Args:    exactArgs(1, "a run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := validRun(args[0]); err != nil {
 				return err

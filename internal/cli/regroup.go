@@ -31,6 +31,7 @@ the trainer applies a step when it did, or when its batch is there. Rollouts tha
 were never played are not made up: the report counts the groups they are missing in.`,
 		Example: "  echo 'zero_variance: keep' > p.yaml && headrace regroup lake --policy p.yaml",
 		Args:    exactArgs(1, "a run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
 				return err
@@ -120,7 +121,8 @@ func newDiff(e *env) *cobra.Command {
 		Use: "diff RUN_A RUN_B", Short: "Find the first step whose batches differ between two runs, and why",
 		Long: `Find the first step whose batches differ between two runs, and why: another group
 or trajectory, other advantages, other tokens. Exit code 4: they differ.`,
-		Args: exactArgs(2, "two runs"),
+		Args:    exactArgs(2, "two runs"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, a := range args {
 				if err := validRun(a); err != nil {

@@ -109,6 +109,12 @@ trainer named after -- is started; it finds the feed in HEADRACE_FEED. Without o
 the feed waits where --listen says.`,
 		Example: "  headrace replay lake --step 12 --bodies\n  headrace replay lake --to trainer --until-step 12 -- python -m headrace.trainer --exit-with-parent",
 		Args:    runThenTrainer,
+		PreRunE: func(c *cobra.Command, args []string) error {
+			if to == "trainer" {
+				return nil // it is played again here
+			}
+			return e.reader(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
 				return err

@@ -83,6 +83,7 @@ func newShow(e *env) *cobra.Command {
 			}
 			return nil
 		},
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, run := f.source(c, e), subjects.Run(args[0])
 			if err := validRun(args[0]); err != nil {

@@ -18,7 +18,8 @@ func newTail(e *env) *cobra.Command {
 		Long: `Watch trajectories of a live run as they come, a line each, until the run
 ends or you interrupt it. Only headers are read, nothing is leased or
 acknowledged: the run does not notice.`,
-		Args: exactArgs(1, "a run"),
+		Args:    exactArgs(1, "a run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
 				return err

@@ -22,7 +22,8 @@ trainer's time goes, engines, producers, queues, groups, and the watchdog's and
 the adviser's sentences. q or Ctrl-C ends it. Where the output is no terminal it
 is a line every ten seconds; a run that nobody plays is shown as it was left.
 Looking changes nothing in the run.`,
-		Args: exactArgs(1, "the run"),
+		Args:    exactArgs(1, "the run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validRun(args[0]); err != nil {
 				return err

@@ -23,7 +23,8 @@ func newTrace(e *env) *cobra.Command {
 trace: episodes with their turns, groups, batches, the trainer's waits and steps,
 weight syncs, gauges, and for each trajectory the way to the step that trained on
 it. Open the file at ui.perfetto.dev (it stays on your machine).`,
-		Args: exactArgs(1, "a run"),
+		Args:    exactArgs(1, "a run"),
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := validRun(args[0]); err != nil {
 				return err

@@ -28,6 +28,7 @@ HEADRACE_UI_TOKEN chooses the token. docs/ui.md says how to serve it to others.`
 			}
 			return nil
 		},
+		PreRunE: e.reader,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if err := validRun(args[0]); err != nil {
