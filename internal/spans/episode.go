@@ -85,7 +85,7 @@ type draw struct {
 }
 
 // budgetOf is the part of the buffer that spans of episodes may fill in a second.
-const budgetOf = 4
+const budgetOf = 2
 
 // highest level: one in 65,536.
 const highest = 16
@@ -115,15 +115,15 @@ func mix(x uint64) uint64 {
 func (d *draw) counts() (drawn, leftOut int64) { return d.drawn.Swap(0), d.leftOut.Swap(0) }
 
 // note counts a span of an episode that was drawn at a level. A second that has
-// more than its budget is thinned at once, and again after each eighth of it: so
-// it has three budgets at most, of episodes that begin in it.
+// more than its budget is thinned at once, and again after each sixteenth of it: so
+// it has two budgets at most, of episodes that begin in it.
 func (d *draw) note(level uint32) {
 	d.kept++
 	d.demand += float64(uint64(1) << level)
 	if d.kept < d.raise {
 		return
 	}
-	d.raise += max(d.budget/8, 1)
+	d.raise += max(d.budget/16, 1)
 	d.level.Store(min(d.level.Load()+1, highest))
 }
 

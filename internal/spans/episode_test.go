@@ -177,7 +177,7 @@ func TestEpisode_OneThatHasBegunStaysWhole(t *testing.T) {
 // TestEpisode_LongOnesAreCountedAsWhatTheyStandFor wants that the level does not
 // rise and rise while episodes go on that began before there were too many.
 func TestEpisode_LongOnesAreCountedAsWhatTheyStandFor(t *testing.T) {
-	f := newFleet(t, 8192)
+	f := newFleet(t, 4096)
 	var long []Episode
 	for i := range 800 {
 		long = append(long, f.Episode(flowOf(i), 0))

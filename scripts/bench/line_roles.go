@@ -95,9 +95,9 @@ func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample, admi
 					return nil
 				}
 				admitted.wait(group)
-				slot := n % groupSize
-				e := says.episode(int32(lane), began, group, slot) //nolint:gosec // small
-				t, turned := s.trajectory(group, slot), e.Now()
+				t := s.trajectory(group, n%groupSize)
+				e := says.episode(int32(lane), began, t) //nolint:gosec // small
+				turned := e.Now()
 				if _, err := pub.Publish(ctx, t); err != nil {
 					return err
 				}

@@ -63,7 +63,7 @@ func BenchmarkSpeaker(b *testing.B) {
 	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge"), tokens: r.Name("tokens")}
 	t := newSample(512, "p0").trajectory(7, 3)
 	for b.Loop() {
-		e := s.episode(1, s.now(), 7, 3)
+		e := s.episode(1, s.now(), t)
 		s.played(e, 1, e.Now(), t)
 	}
 }

@@ -56,11 +56,11 @@ func (s *speaker) now() int64 {
 }
 
 // episode begins one whose task was waited for since a time.
-func (s *speaker) episode(lane int32, since int64, group, slot int) spans.Episode {
+func (s *speaker) episode(lane int32, since int64, t *subjects.Trajectory) spans.Episode {
 	if s == nil || s.Recorder == nil {
 		return spans.Episode{}
 	}
-	e := s.Episode(subjects.FlowID(subjects.TrainGroup(uint64(group)), subjects.Slot(slot), 0), lane) //nolint:gosec // small
+	e := s.Episode(subjects.FlowID(t.Group, t.Slot, t.Attempt), lane)
 	e.Beside(s.wait, lane, since, e.Now())
 	return e
 }
