@@ -36,7 +36,7 @@ func Top(ctx context.Context, s Source, run subjects.Run, o TopOptions) error {
 	b := board.New(board.Config{Run: run, Advise: advise.Rules})
 	show := top.Options{Board: b, Out: o.Out, Every: o.Every, Once: o.Once, JSON: o.JSON, Colour: !o.Plain}
 	if !s.Remote { // the run's server goes with its last role
-		show.Stopped = func(s *board.State) bool { return !s.Live }
+		show.Stopped = func(s *board.State) bool { return !s.Live && !starting(s) }
 	}
 	if o.Once {
 		if f, ok := o.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -49,6 +49,14 @@ func Top(ctx context.Context, s Source, run subjects.Run, o TopOptions) error {
 		return top.Show(ctx, show)
 	}
 	return follow(ctx, show, func(ctx context.Context, caughtUp func()) error { return tap.Follow(ctx, conn, run, b, caughtUp) })
+}
+
+// startSeconds is how long the roles of a run may take until they are heard of.
+const startSeconds = 60
+
+// starting reports whether a run is so young that nobody was heard of yet.
+func starting(s *board.State) bool {
+	return len(s.Roles) == 0 && s.Step.Cut == 0 && s.End == "" && s.Now-s.Started < startSeconds
 }
 
 // follow shows a board while it is fed.

@@ -83,3 +83,17 @@ func TestTop_OfAStoppedRunShowsItsEndAndEnds(t *testing.T) {
 		t.Errorf("of a run that is not there: %v", err)
 	}
 }
+
+func TestStarting_IsARunOfWhichNobodyWasHeardYet(t *testing.T) {
+	for want, states := range map[bool][]board.State{
+		true: {{Started: 100, Now: 105}},
+		false: {{Started: 100, Now: 100 + startSeconds}, {Started: 100, Now: 105, Step: board.StepState{Cut: 1}}, {Started: 100, Now: 105, End: subjects.EndComplete},
+			{Started: 100, Now: 105, Roles: []board.Role{{Role: "grouper"}}}, {Started: board.Unknown(), Now: 105}},
+	} {
+		for i := range states {
+			if starting(&states[i]) != want {
+				t.Errorf("%+v: want %v", states[i], want)
+			}
+		}
+	}
+}
