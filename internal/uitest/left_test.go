@@ -50,6 +50,7 @@ func newHasty(t *testing.T, base, run string) *hasty {
 	if err != nil {
 		t.Fatalf("state of %s: %v", run, err)
 	}
+	delete(h.state, "reading") // if it still was
 	return h
 }
 

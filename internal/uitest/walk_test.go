@@ -118,11 +118,11 @@ func tokens(t *Tab) error {
 // walkedAsAUser goes through every page by clicking, in both themes
 // and on a phone, and fails on anything a user or a developer would frown at.
 func walkedAsAUser(t *testing.T, w world) {
-	for name, v := range map[string]View{"light": Laptop, "dark": Night, "phone": Phone} {
-		t.Run(name, func(t *testing.T) { walkIn(t, w, v, walk(w.run)) })
-	}
 	dusk := Phone
 	dusk.Theme = "dark"
+	for name, v := range map[string]View{"light": Laptop, "dark": Night, "phone": Phone, "phone in the dark": dusk} {
+		t.Run(name, func(t *testing.T) { walkIn(t, w, v, walk(w.run)) })
+	}
 	t.Run("odd trajectories", func(t *testing.T) { walkIn(t, w, dusk, oddities(w.run)) })
 }
 
@@ -144,6 +144,7 @@ func walkIn(t *testing.T, w world, v View, stops []stop) {
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
+		faults = append(faults, axe(t, tab)...)
 		for _, fault := range append(faults, tabbed(t, tab, s.keys)...) {
 			t.Errorf("%s (%s): %s", s.name, tab.Path(), fault)
 		}

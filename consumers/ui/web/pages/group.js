@@ -61,7 +61,7 @@ function Members({ run, members, unused, title }) {
   const column = (m) => html`<${Member} key=${m.id} run=${run} member=${m} chosen=${(chosen ?? all[0].id) === m.id} picked=${picked.includes(m.id)} full=${picked.length >= 2} onPick=${() => pick(m.id)} />`;
   if (!all.length) return html`<p class="muted">No trajectory has arrived yet.</p>`;
   return html`
-    <nav class="switcher" aria-label="Which trajectory to show: slot and reward">${all.map((m) => html`<button type="button" key=${m.id} aria-pressed=${(chosen ?? all[0].id) === m.id} aria-label=${`trajectory ${m.id}, reward ${reward(m)}`} onClick=${() => setChosen(m.id)}>${m.slot}${m.attempt ? "." + m.attempt : ""} <small class="muted">${reward(m)}</small></button>`)}</nav>
+    <nav class="switcher" aria-label="Which trajectory to show: slot and reward">${all.map((m) => html`<button type="button" key=${m.id} aria-pressed=${(chosen ?? all[0].id) === m.id} onClick=${() => setChosen(m.id)}><span class="sr">slot </span>${m.slot}${m.attempt ? "." + m.attempt : ""}<span class="sr">, reward</span> <small class="muted">${reward(m)}</small></button>`)}</nav>
     <${Side} title=${`${title}, best reward first`} list=${members} column=${column} />
     ${unused.length > 0 && html`<${Side} title="Arrived, and no member of the group" list=${unused} column=${column} />`}
     ${picked.length > 0 && html`<div class="compare" role="status">${picked.length === 2
@@ -72,5 +72,5 @@ function Members({ run, members, unused, title }) {
 
 function Side({ title, list, column }) {
   if (!list.length) return null;
-  return html`<${Section} title=${title} wide><div class="members" role="region" tabindex="0" aria-label=${title}>${list.map(column)}</div><//>`;
+  return html`<${Section} title=${title} wide><div class="members" role="region" tabindex="0" aria-label=${`${title}, side by side`}>${list.map(column)}</div><//>`;
 }

@@ -21,10 +21,10 @@ export function Timeline({ turns, spent }) {
     </ul>
     <ol class="timeline" aria-label="Turns">
       ${shown.map((r, i) => html`<li>
-        <button type="button" aria-label=${sentence(r, i)} aria-expanded=${at === i} onFocus=${() => setAt(i)} onPointerEnter=${() => setAt(i)} onClick=${() => setAt(i)}>
-          <span aria-hidden="true">${i + 1}</span>
+        <button type="button" aria-expanded=${at === i} onFocus=${() => setAt(i)} onPointerEnter=${() => setAt(i)} onClick=${() => setAt(i)}>
+          <span><span class="sr">Turn </span>${i + 1}</span>
           <svg width="100%" height="16" aria-hidden="true">${bars(r, total)}</svg>
-          <span class="num" aria-hidden="true">${seconds(r.end - r.start)}</span>
+          <span class="num">${seconds(r.end - r.start)}</span>
         </button>
       </li>`)}
     </ol>
