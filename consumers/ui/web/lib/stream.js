@@ -5,7 +5,8 @@ import { get, api } from "./api.js";
 import { addPoint, maxSteps, mergeSteps, noSteps } from "./columns.js";
 
 const spans = { short: 600, long: 43200 }; // seconds; the server keeps 1 s points for the first, 10 s means for the second
-const hiddenFor = 60_000; // ms a tab may be out of sight before it hangs up
+/** How many ms a tab may be out of sight before it hangs up. */
+export const patience = { hidden: 60_000 };
 const overlap = 200; // steps asked for again after a break, since they may have changed
 const slowly = 20_000; // ms between attempts at what was refused
 let current = null;
@@ -123,7 +124,7 @@ function open(run) {
   function seen() {
     clearTimeout(hidden);
     if (document.visibilityState === "hidden") {
-      hidden = setTimeout(() => { hang(); tell("paused", "paused while the tab is hidden"); }, hiddenFor);
+      hidden = setTimeout(() => { hang(); tell("paused", "paused while the tab is hidden"); }, patience.hidden);
     } else if (!source) { attempt = 0; connect(); }
   }
   // A page that is left may be kept for "back", and its connection with it, of which a browser has six to a server.
