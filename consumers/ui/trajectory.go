@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/consumers/show"
 	"github.com/headrace/headrace/subjects"
@@ -136,10 +138,27 @@ func (s *Server) text(v *view, t *subjects.Trajectory) []pieces {
 		if piece != nil {
 			p.Pieces = make([]string, len(t.Segments[i].Tokens))
 			for k, id := range t.Segments[i].Tokens {
-				p.Pieces[k] = piece(id)
+				p.Pieces[k] = legible(piece(id))
 			}
 		}
 		all = append(all, p)
 	}
 	return all
+}
+
+// legible writes bytes that are no text, as a token has that is a part of a
+// character, as ‹e4›.
+func legible(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var out strings.Builder
+	for i, r := range s {
+		if _, n := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&out, "‹%02x›", s[i])
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }

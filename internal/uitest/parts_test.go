@@ -48,7 +48,8 @@ var parts = []struct{ claim, check string }{
 	})()`},
 	{"a token shows what cannot be seen", `(async () => {
 		const {visible} = await use("tokentext");
-		return same([visible("a\n", 1), visible("\u202e", 2), visible("", 3), visible(null, 4), visible("\t", 5)], ["a⏎\n", "‹202e›", "∅", "4 ", "⇥\t"]);
+		return same([visible("a\n", 1), visible("\u202e", 2), visible("", 3), visible(null, 4), visible("\t", 5), visible("\u200d", 6), visible("\u0301", 7), visible("👩\u200d👧", 8)],
+			["a⏎\n", "‹202e›", "∅", "4 ", "⇥\t", "‹200d›", "◌\u0301", "👩\u200d👧"]);
 	})()`},
 }
 

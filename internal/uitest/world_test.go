@@ -51,6 +51,7 @@ func TestPages(t *testing.T) {
 		{"hostile bytes are only shown", hostileBytes},
 		{"behind a proxy and a token it is the same", behindAProxy},
 		{"left open it neither grows nor misses anything", leftOpen},
+		{"a hidden tab hangs up and comes back", hiddenTab},
 		{"address after address in one tab", addresses},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
@@ -102,7 +103,8 @@ func (one) Flags(subjects.Run) string { return "" }
 
 // pieces is a vocabulary with everything that makes text hard to draw.
 func pieces(*subjects.RunRecord, string) func(int32) string {
-	words := []string{"The", " answer", " größe", "\n", " שלום", " عالم", "🙂", "<|im_end|>", "\t", "", " \u202eevil", "<b>", " x", "&amp;", "\x00"}
+	words := []string{"The", " answer", " größe", "\n", " שלום", " عالم", "🙂", "<|im_end|>", "\t", "", " \u202eevil", "<b>", " x", "&amp;", "\x00",
+		" 漢字", "\xe6", "\xbc\xa2", "👩\u200d👧", "\u200d", "\u0301", "한국"}
 	return func(id int32) string { return words[int(id)%len(words)] }
 }
 

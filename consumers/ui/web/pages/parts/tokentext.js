@@ -9,6 +9,9 @@ import { colour } from "./columns.js";
 export const CHUNK = 256;
 
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+const joiners = /^[\u00ad\u034f\u061c\u200b-\u200d\u2060-\u2064\ufe00-\ufe0f]+$/; // all of a token, not within a word or a face
+const mark = /^\p{M}/u;
+const code = (c) => `‹${c.codePointAt(0).toString(16).padStart(2, "0")}›`;
 
 /**
  * A token's text with what cannot be seen made visible.
@@ -18,7 +21,8 @@ const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u2
 export function visible(piece, id) {
   if (piece === null || piece === undefined) return `${id} `;
   if (piece === "") return "∅";
-  return piece.replace(controls, (c) => `‹${c.codePointAt(0).toString(16).padStart(2, "0")}›`).replace(/\t/g, "⇥\t").replace(/\r?\n/g, "⏎\n");
+  if (joiners.test(piece)) return [...piece].map(code).join("");
+  return (mark.test(piece) ? "◌" + piece : piece).replace(controls, code).replace(/\t/g, "⇥\t").replace(/\r?\n/g, "⏎\n");
 }
 
 /** Draws one segment into an element. Make it once, `paint` it at every change of colours, `close` it at the end. */
