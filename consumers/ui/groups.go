@@ -57,6 +57,12 @@ func query(v url.Values) (*index.Query, error) {
 			return nil, err
 		}
 	}
+	switch text := v.Get("unused"); text {
+	case "", "yes":
+		q.Unused = text != ""
+	default:
+		return nil, wrong("unused", text, "yes, or nothing")
+	}
 	if text := v.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {

@@ -139,7 +139,7 @@ func (w *world) walk() {
 	} else if body := w.get(w.api(fmt.Sprintf("/deadletters/%d", letters.Letters[0].Number)), nil); !strings.Contains(body, `"preview_hex"`) {
 		w.Errorf("letter %.300s", body)
 	}
-	for _, path := range []string{"", "/steps?from=2", "/series?span=600", "/groups?q=the&limit=3", "/groups?step=1..2&version=0..&std=..5&reward=0..1&status=succeeded&env=x"} {
+	for _, path := range []string{"", "/steps?from=2", "/series?span=600", "/groups?q=the&limit=3", "/groups?step=1..2&version=0..&std=..5&reward=0..1&status=succeeded&env=x&unused=yes"} {
 		w.get(w.api(path), &map[string]any{})
 	}
 	if resp, body := w.ask(w.api("/trace?step=2")); resp.StatusCode != 200 || len(body) < 100 || !strings.Contains(resp.Header.Get("Content-Disposition"), "step-2.pftrace") {
@@ -197,7 +197,7 @@ func TestServer_LookingAtEverythingAsAViewerChangesNothing(t *testing.T) {
 func TestServer_RefusesWhatMeansNothing(t *testing.T) {
 	w := newWorld(t, 100, ui.Options{Token: token, Files: page}, &place{})
 	for path, want := range map[string]string{
-		"/groups?sort=beauty": "want one of newest", "/groups?step=x": "a number", "/groups?limit=0": "from 1", "/groups?cursor=!": "first page", "/groups?outcome=lost": "want one of",
+		"/groups?sort=beauty": "want one of newest", "/groups?step=x": "a number", "/groups?limit=0": "from 1", "/groups?cursor=!": "first page", "/groups?outcome=lost": "want one of", "/groups?unused=maybe": "yes",
 		"/groups?q=%3F%3F": "no word", "/groups?reward=NaN": "a number", "/steps?from=x": "a number", "/trace?last=9h": "up to an hour", "/trace?step=4..2": "the first", "/deadletters/x": "a number",
 		"/trace?last=1s&step=2": "one of them",
 	} {
@@ -315,5 +315,16 @@ func TestServer_HoldsSoMuchAndNoMore(t *testing.T) {
 	w.get(w.api("/groups"), nil)
 	if n := w.place.times.Load(); n != 3 && n != 2 {
 		t.Errorf("opened %d times", n)
+	}
+}
+
+// Of a token that is a part of a character its bytes are written out.
+func TestServer_PartsOfCharactersCanBeRead(t *testing.T) {
+	parts := func(*subjects.RunRecord, string) func(int32) string {
+		return func(int32) string { return "字\xe6\xbc" }
+	}
+	w := newWorld(t, 100, ui.Options{Token: token, Files: page, Pieces: parts}, &place{})
+	if body := w.get(w.api("/trajectories/t0/0/0"), nil); !strings.Contains(body, `"字‹e6›‹bc›"`) {
+		t.Errorf("the trajectory is %.1000s", body)
 	}
 }

@@ -29,6 +29,7 @@ func TestList_FiltersAndSorts(t *testing.T) {
 		"version":           {Query{Version: between(2, 9), Limit: 200}, 100, "t199", "t100"},
 		"kind":              {Query{Kinds: []string{"eval"}}, 0, "", ""},
 		"status":            {Query{Statuses: []string{"failed"}}, 0, "", ""},
+		"left over":         {Query{Unused: true}, 25, "t199", "t7"},
 		"of that name":      {Query{Text: "t17"}, 1, "t17", "t17"},
 		"its trajectory":    {Query{Text: "t17/3/0"}, 1, "t17", "t17"},
 		"tokens":            {Query{Sort: "tokens", Limit: 200}, 200, "t199", "t0"},

@@ -56,7 +56,7 @@ func (m *made) hold() {
 	var entries []subjects.IndexEntry
 	v := subjects.Verdict{Group: subjects.TrainGroup(uint64(n)), Outcome: subjects.Kept, Opened: int64(n+1) * 1e9, Closed: int64(n+1)*1e9 + int64(n%60)*1e9}
 	if n%4 == 3 {
-		v.Outcome = subjects.ZeroVariance
+		v.Outcome, v.Unused = subjects.ZeroVariance, n%8/4
 	}
 	b := subjects.BatchGroup{Group: v.Group, Environment: []string{"lake", "maze", "sums"}[n%3]}
 	m.seq++

@@ -30,6 +30,7 @@ type Query struct {
 	Step         Range    // that trained on it
 	Version      Range    // of its tokens: the two spans meet
 	Reward, Std  Range
+	Unused       bool   // more arrived than it closed with: late, double, beyond its size
 	Text         string // words that one of its trajectories has; in quotes, as they stand
 	Sort         string // see [Sorts]; empty: newest
 	Limit        int    // default 50, at most 500
@@ -112,6 +113,7 @@ func (f *filter) takes(g *group) bool {
 	case g.eval && !f.eval, !g.eval && !f.train,
 		f.outcomes != 0 && f.outcomes&(1<<g.outcome) == 0,
 		f.statuses != 0 && f.statuses&g.statuses == 0,
+		q.Unused && g.unused == 0,
 		f.envs != nil && !f.envs[g.environment],
 		q.Step.Set && (g.step == 0 || !q.Step.has(float64(g.step))),
 		q.Version.Set && (g.minVersion < 0 || float64(g.maxVersion) < q.Version.Min || float64(g.minVersion) > q.Version.Max),

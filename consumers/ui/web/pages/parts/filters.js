@@ -7,7 +7,7 @@ import { outcomes, statuses } from "./names.js";
 /** Orders the list can have, and their names. */
 export const sorts = [["newest", "newest first"], ["oldest", "oldest first"], ["reward", "highest reward"], ["std", "widest rewards"], ["tokens", "most tokens"], ["age", "slowest"]];
 /** Keys of the query that narrow the list, and their names. */
-export const names = { q: "text", outcome: "verdict", env: "environment", status: "status", kind: "kind", step: "step", version: "version", reward: "mean reward", std: "std of rewards" };
+export const names = { q: "text", outcome: "verdict", env: "environment", status: "status", kind: "kind", step: "step", version: "version", reward: "mean reward", std: "std of rewards", unused: "left over" };
 const ranges = ["step", "version", "reward", "std"];
 
 /** Changes filters and goes back to the first page. */
@@ -17,7 +17,7 @@ export const change = (values) => setQuery({ ...values, cursor: "" });
  * @param {{query: object, environments: string[]}} props of the address; of the run
  */
 export function Filters({ query, environments }) {
-  const [open, setOpen] = useState(() => ["kind", "status", ...ranges].some((k) => query[k]));
+  const [open, setOpen] = useState(() => ["kind", "status", "unused", ...ranges].some((k) => query[k]));
   return html`<form class="filters" role="search" aria-label="Filter groups" onSubmit=${(e) => e.preventDefault()}>
     <div class="row">
       <${Search} value=${query.q ?? ""} />
@@ -30,6 +30,8 @@ export function Filters({ query, environments }) {
     ${open && html`<div class="row">
       <${Pick} name="kind" value=${query.kind} all="any kind" options=${["train", "eval"]} />
       <${Pick} name="status" value=${query.status} all="any status" options=${statuses} />
+      <label title="More arrived than it closed with: late, double, beyond its size">${names.unused} <select value=${query.unused ?? ""} onChange=${(e) => change({ unused: e.target.value })}>
+        <option value="" selected=${!query.unused}>any</option><option value="yes" selected=${query.unused === "yes"}>some</option></select></label>
       ${ranges.map((key) => html`<${Range} key=${key} name=${key} value=${query[key] ?? ""} />`)}
     </div>`}
     <${Chips} query=${query} />

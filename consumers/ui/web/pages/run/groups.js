@@ -10,7 +10,8 @@ const verdicts = {
   zero_variance: ["--c3", "All rewards equal: nothing to learn"], stale: ["--c5", "Older than the staleness bound when its batch was cut"],
   expired: ["--c8", "Its deadline passed below the minimum"], too_few: ["--c8", "Too many slots failed for good"], cancelled: ["--c6", "The run ended first"],
 };
-const statuses = ["failed", "aborted"];
+const statuses = ["failed", "aborted", "overlong"];
+const leftOver = ["late", "duplicate", "surplus", "unused"]; // of groups that closed without them
 
 /** Verdicts of groups, and fates of trajectories; each leads to the groups it counts. */
 export function Outcomes({ run, s }) {
@@ -30,10 +31,12 @@ export function Outcomes({ run, s }) {
   </${Section}></div>`;
 }
 
-// reasonLink finds the groups behind a reason, where a filter of the group list can say it.
+// reasonLink finds the groups behind a reason, or the dead letters.
 function reasonLink(run, why) {
   if (why in verdicts) return to("r", run, "groups", { outcome: why });
-  return statuses.includes(why) ? to("r", run, "groups", { status: why }) : null;
+  if (statuses.includes(why)) return to("r", run, "groups", { status: why });
+  if (leftOver.includes(why)) return to("r", run, "groups", { unused: "yes" });
+  return why === "rejected" ? to("r", run, "letters") : null;
 }
 
 function Counts({ caption, rows, total }) {
