@@ -208,8 +208,8 @@ const (
 // closed in the span before the newest, and opened after since. The slowest are
 // what 95 of 100 stay below or, where more close for a batch, all but one of two
 // batches: one is enough to hold a batch up. The ledger has them in the order in
-// which they closed.
-func (g *groups) tail(since, span, perBatch float64) float64 {
+// which they closed. Part is how many of all they are.
+func (g *groups) tail(since, span, perBatch float64) (ratio, part float64) {
 	var ages []float64
 	newest := math.NaN()
 	for i := range g.ages {
@@ -224,12 +224,12 @@ func (g *groups) tail(since, span, perBatch float64) float64 {
 			ages = append(ages, a.seconds)
 		}
 	}
+	part = min(.05, 1/(2*perBatch))
 	if len(ages) < 16 {
-		return math.NaN()
+		return math.NaN(), part
 	}
 	slices.Sort(ages)
-	below := max(.95, 1-1/(2*perBatch))
-	return ages[min(int(float64(len(ages))*below), len(ages)-2)] / ages[len(ages)/2] // one is no tail
+	return ages[min(int(float64(len(ages))*(1-part)), len(ages)-2)] / ages[len(ages)/2], part // one is no tail
 }
 
 // ever counts all groups that closed.

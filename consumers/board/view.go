@@ -24,8 +24,8 @@ type View struct {
 	// Busy is the mean of the engines' busy parts.
 	Busy Number
 	// Tail is how many times as long as half of the groups the slowest took, a
-	// twentieth or one of two batches, of those that the trainer's start did not hold up.
-	Tail Number
+	// twentieth or one of two batches (TailPart of all), of those that the trainer's start did not hold up.
+	Tail, TailPart Number
 	// Taken is the part of the producers' slots with an episode in them.
 	Taken Number
 	// GenerateFraction and EnvFraction are parts of the time of all episodes.
@@ -64,7 +64,8 @@ func (b *Board) view(s *State, asOf float64) *View {
 	doing = doing.parts()
 	v.Doing, v.Series = doing.times(), &series
 	v.Closed, v.ClosedZeroVariance, v.ClosedStale = max(closed.all, 0), closed.zeroVariance, closed.stale
-	v.Tail = Number(b.groups.tail(b.trainer.firstAt, window, b.groups.perBatch(viewBatches)))
+	tail, part := b.groups.tail(b.trainer.firstAt, window, b.groups.perBatch(viewBatches))
+	v.Tail, v.TailPart = Number(tail), Number(part)
 	b.viewEngines(v, asOf, span)
 	b.viewEpisodes(v, asOf, span)
 	return v
