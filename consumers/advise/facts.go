@@ -17,7 +17,7 @@ type facts struct {
 	generate, env                float64 // of the episodes' time
 	idle                         float64 // of the time, in which nothing was being played
 	used                         float64 // of what the engines could compute
-	tail                         float64 // how many times as long as half of the groups the slowest took
+	tail, tailPart               float64 // how many times as long as half of the groups the slowest took; how many these are
 	zeroVariance, stale          float64 // of the groups that closed lately
 	taken                        float64 // of the producers' slots
 }
@@ -37,7 +37,7 @@ func look(v *board.View) (f *facts, ok bool) {
 	f = &facts{v: v, wait: float64(d.Wait), train: d.Train.Or(0) + d.Prepare.Or(0), compile: d.Compile.Or(0), writes: d.Publish.Or(0) + d.Checkpoint.Or(0),
 		busy: float64(v.Busy), generate: float64(v.GenerateFraction), env: float64(v.EnvFraction)}
 	f.idle = idle(v.Series.InFlight)
-	f.tail, f.taken = float64(v.Tail), float64(v.Taken)
+	f.tail, f.tailPart, f.taken = float64(v.Tail), float64(v.TailPart), float64(v.Taken)
 	f.used = f.busy * v.RowFill.Or(1)
 	f.zeroVariance, f.stale = math.NaN(), math.NaN()
 	if v.Closed >= fewestGroups {

@@ -18,7 +18,7 @@ const (
 	idles       = .10 // of the time: nobody plays
 	idlesMost   = .20 // of the time: that is why engines and slots are not used
 	straggling  = .50 // of what the engines could compute: used; more, and it is not a few that are waited for
-	tailed      = 3.0 // times as long as half of the groups: the slowest
+	tailed      = 3.0 // times as long as half of the groups: the slowest twentieth
 	wasted      = .30 // of the groups: dropped for equal rewards
 	wastedMost  = .50 // of the groups: that is what limits
 	staled      = .05 // of the groups: dropped as too old
@@ -163,13 +163,17 @@ func longTail(f *facts) *finding {
 	if math.IsNaN(used) {
 		used = 0 // as far as is known
 	}
-	if f.wait < waits || !(f.tail >= tailed) || used >= straggling || f.taken >= .9 {
+	if f.wait < waits || !f.tailed() || used >= straggling || f.taken >= .9 {
 		return nil
 	}
-	return newFinding(LongTail, f.wait*(1-used)+reason, fmt.Sprintf("A few slow episodes hold batches up: the slowest groups take %.1f times as long as half of them, and the trainer waits %.0f%% of its time.", f.tail, 100*f.wait),
+	return newFinding(LongTail, f.wait*(1-used)+reason, fmt.Sprintf("A few slow episodes hold batches up: the slowest %.0f%% of the groups take %.1f times as long as half of them, and the trainer waits %.0f%% of its time.", 100*f.tailPart, f.tail, 100*f.wait),
 		"play a few more slots than needed and take the first (grouper.oversample), bound the slow ones (environment.max_turns, sampling.max_new_tokens, grouper.slot_timeout), or grouper.max_staleness higher",
-		figure("slowest groups by half of them", f.tail, "times"), percent("what engines could compute, used", f.used), percent("slots taken", f.taken), percent("trainer waits", f.wait))
+		figure(fmt.Sprintf("slowest %.0f%% of groups by half of them", 100*f.tailPart), f.tail, "times"), percent("what engines could compute, used", f.used), percent("slots taken", f.taken), percent("trainer waits", f.wait))
 }
+
+// tailed: the slowest groups are slower than the fewer that they are lets expect.
+// Times that thin out evenly, as an exponential's do, are no tail.
+func (f *facts) tailed() bool { return f.tail >= tailed*math.Log(f.tailPart)/math.Log(.05) }
 
 func prefixCache(f *facts) *finding {
 	hit, prompts := float64(f.v.CacheHit), float64(f.v.PromptTokens)/float64(f.v.SampledTokens)
