@@ -22,6 +22,7 @@ import (
 	"github.com/headrace/headrace/consumers/advise"
 	"github.com/headrace/headrace/consumers/board"
 	"github.com/headrace/headrace/consumers/ui"
+	"github.com/headrace/headrace/internal/metrics"
 	"github.com/headrace/headrace/subjects"
 )
 
@@ -41,6 +42,9 @@ type UIOptions struct {
 	Run subjects.Run
 	// Health, when set, is a file that is renewed while the bus answers.
 	Health string
+	// Metrics is the address that serves the page's own numbers to Prometheus;
+	// empty: none.
+	Metrics string
 	// Said, when set, gets the address for the browser, its token included, once
 	// the page is there, and a sentence on what is not as asked for.
 	Said func(address, note string)
@@ -71,6 +75,17 @@ func UI(ctx context.Context, s Source, o UIOptions) error {
 		return err
 	}
 	defer p.close()
+	if o.Metrics != "" {
+		own := metrics.Page{Addr: o.Metrics, Version: BuildInfo().Version, Asked: p.counts.page(p.server)}
+		stop, err := own.Serve(ctx, nil, o.Log)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	if o.Said != nil {
+		o.Said(p.address, p.note)
+	}
 	if o.Health != "" && s.Remote {
 		conn, err := p.runs.shared(ctx)
 		if err != nil {
@@ -85,11 +100,13 @@ func UI(ctx context.Context, s Source, o UIOptions) error {
 type page struct {
 	runs    *uiRuns
 	server  *ui.Server
+	counts  *uiCounts // in front of it
 	listen  net.Listener
-	address string
+	address string // for a browser
+	note    string // on what is not as asked for
 }
 
-// newPage listens, and announces where.
+// newPage listens.
 func newPage(s Source, o *UIOptions) (*page, error) {
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
@@ -127,9 +144,8 @@ func newPage(s Source, o *UIOptions) (*page, error) {
 		note = strings.TrimSpace(note + " Whoever reaches " + l.Addr().String() + " sees everything: no token is asked for.")
 	}
 	p.server = ui.New(c)
-	if p.address = o.addressOf(l, public); o.Said != nil {
-		o.Said(p.address, note)
-	}
+	p.counts = newUICounts(o.Base, p.server)
+	p.address, p.note = o.addressOf(l, public), note
 	return p, nil
 }
 
@@ -194,7 +210,7 @@ func listenNear(host, port string) (l net.Listener, note string, err error) {
 
 // serve answers until ctx ends.
 func (p *page) serve(ctx context.Context) error {
-	h := &http.Server{Handler: p.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	h := &http.Server{Handler: p.counts, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(p.listen) }()
 	select {

@@ -49,6 +49,7 @@ HEADRACE_UI_TOKEN chooses the token. docs/ui.md says how to serve it to others.`
 	fs.BoolVar(&o.NoToken, "no-token", false, "ask browsers for no token: who reaches the address sees everything")
 	fs.StringVar(&o.Base, "base-path", "/", "path that the page is under, behind a proxy that serves other things too")
 	fs.StringVar(&o.Public, "public", "", "address that browsers use where it is another one, as https://box.example/headrace/ of a proxy")
+	metricsFlag(c, &o.Metrics)
 	f.flags(c)
 	return c
 }

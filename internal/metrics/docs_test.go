@@ -49,6 +49,7 @@ var sections = []struct{ from, title string }{
 	{RoleGrouper, "Of a grouper"},
 	{RoleBridge, "Of a bridge"},
 	{RoleEngine, "Of an engine"},
+	{FromUI, "Of `headrace ui`"},
 	{FromProcess, "Of the process that serves the page"},
 }
 

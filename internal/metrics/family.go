@@ -96,12 +96,12 @@ func (f *Family) valueType() prometheus.ValueType {
 
 // reported tells a role's gauges from what is read elsewhere.
 func (f *Family) reported() bool {
-	return !slices.Contains([]string{FromLog, FromBodies, FromStreams, FromProcess, FromSpans}, f.From)
+	return !slices.Contains([]string{FromLog, FromBodies, FromStreams, FromProcess, FromSpans, FromUI}, f.From)
 }
 
 // Families is the table.
 func Families() []Family {
-	return slices.Concat(producerFamilies, grouperFamilies, bridgeFamilies, engineFamilies, logFamilies, bodyFamilies, streamFamilies, processFamilies)
+	return slices.Concat(producerFamilies, grouperFamilies, bridgeFamilies, engineFamilies, logFamilies, bodyFamilies, streamFamilies, uiFamilies, processFamilies)
 }
 
 // among are the families of a source.

@@ -24,9 +24,11 @@ type Page struct {
 	Addr string
 	// Version of the build.
 	Version string
+	// Run that the numbers are of; empty of a process that is of none.
 	Run     subjects.Run
 	Reports *Reports // nil: none
 	Log     *Log     // nil: none
+	Asked   *Asked   // nil: none
 }
 
 // registry has everything of the page; what is of the run has its name.
@@ -36,7 +38,10 @@ func (p *Page) registry(c *bus.Conn) *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": p.Version, "goversion": runtime.Version()}})
 	build.Set(1)
 	reg.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	ofRun := prometheus.WrapRegistererWith(prometheus.Labels{"run": string(p.Run)}, reg)
+	var ofRun prometheus.Registerer = reg
+	if p.Run != "" {
+		ofRun = prometheus.WrapRegistererWith(prometheus.Labels{"run": string(p.Run)}, reg)
+	}
 	if c != nil {
 		ofRun.MustRegister(&process{conn: c, reports: p.Reports})
 	}
@@ -45,6 +50,9 @@ func (p *Page) registry(c *bus.Conn) *prometheus.Registry {
 	}
 	if p.Log != nil {
 		ofRun.MustRegister(p.Log)
+	}
+	if p.Asked != nil {
+		ofRun.MustRegister(p.Asked)
 	}
 	return reg
 }

@@ -194,3 +194,21 @@ func BenchmarkHeader(b *testing.B) {
 		l.Header(index, 1000)
 	}
 }
+
+// TestAsked_IsOfTheTableAlone: what a browser may choose is no series, and a page
+// of no run says none.
+func TestAsked_IsOfTheTableAlone(t *testing.T) {
+	got := lines(t, &Page{Asked: everything().Asked}, nil)
+	ours := 0
+	for key := range got {
+		if strings.HasPrefix(key, "headrace_ui_") {
+			ours++
+		}
+	}
+	if want := len(UIRoutes) + len(uiFamilies) - 1; ours != want {
+		t.Errorf("%d series of the page, want %d: %v", ours, want, got)
+	}
+	if got["headrace_ui_requests_total,route=runs"] != 2 || got["headrace_ui_streams_open"] != 1 {
+		t.Errorf("%v", got)
+	}
+}

@@ -97,6 +97,19 @@ func everything() *Page {
 		p.Reports.Report(&subjects.Gauges{V: 1, Role: role, Instance: "a", Values: values})
 	}
 	fillLog(p.Log)
+	p.Asked = &Asked{From: FromUI, Read: func() map[string]map[string]float64 {
+		all := map[string]map[string]float64{"headrace_ui_of_no_table": {"": 1}}
+		for _, f := range among(FromUI) {
+			all[f.Name] = map[string]float64{"": 1}
+			if f.Label != "" {
+				all[f.Name] = map[string]float64{"": 1, "a browser's own": 1}
+			}
+			for i, v := range f.Values {
+				all[f.Name][v.Label] = float64(i + 1)
+			}
+		}
+		return all
+	}}
 	return p
 }
 
