@@ -18,6 +18,7 @@ type account struct {
 	trained map[subjects.GroupID]subjects.Step
 	applied map[subjects.Step]int64 // when the trainer had applied a step
 	cut     map[subjects.Step]int64
+	pauses  *pauses   // of the recorded trainer
 	sum     hash.Hash // over the batches
 	apart   bool      // it is compared with another run's
 	err     error
@@ -36,7 +37,38 @@ type shape struct {
 
 func newAccount() *account {
 	return &account{fates: map[subjects.GroupID]subjects.Outcome{}, trained: map[subjects.GroupID]subjects.Step{}, applied: map[subjects.Step]int64{},
-		cut: map[subjects.Step]int64{}, sum: sha256.New()}
+		cut: map[subjects.Step]int64{}, pauses: &pauses{of: map[subjects.Step]int64{}}, sum: sha256.New()}
+}
+
+// pauses are what a trainer does between applying a step and asking for the next
+// batch: it publishes weights, saves, logs.
+type pauses struct {
+	of   map[subjects.Step]int64 // before a step, nanoseconds; none before the first of a start
+	last subjects.CommitEvent
+	at   int64
+}
+
+// none: the step is the first of a start, whose wait is that for the run to come up.
+const none = -1
+
+func (p *pauses) commit(c *subjects.CommitEvent, at int64) {
+	pause := int64(none)
+	if p.last.Step > 0 && p.last.Step == c.Step-1 && p.last.Incarnation == c.Incarnation {
+		pause = max(0, at-p.at-nanos(c.WaitSeconds)-nanos(c.TrainSeconds))
+	}
+	if _, again := p.of[c.Step]; !again {
+		p.of[c.Step] = pause
+	}
+	p.last, p.at = *c, at
+}
+
+// nanos are those of a trainer's word, whatever it says.
+func nanos(seconds float64) int64 {
+	const most = 1e9 // seconds
+	if !(seconds > 0) {
+		return 0
+	}
+	return int64(min(seconds, most) * 1e9)
 }
 
 func (a *account) commit(s subjects.Step, at int64) {
@@ -95,6 +127,16 @@ func (a *account) comparable(b *subjects.Batch) *subjects.Batch {
 	return &c
 }
 
+// waited is how long the trainer waited for a step's batch to be cut.
+func (a *account) waited(step subjects.Step) time.Duration {
+	applied, ok := a.applied[step-1]
+	pause := a.pauses.of[step]
+	if !ok || pause == none {
+		return 0
+	}
+	return time.Duration(max(0, a.cut[step]-applied-pause))
+}
+
 // public is the account for people.
 func (a *account) public() Account {
 	p := Account{Steps: len(a.steps), Groups: map[subjects.Outcome]int{}, Rows: a.rows, Tokens: a.tokens, StalenessMax: a.stalest,
@@ -105,9 +147,7 @@ func (a *account) public() Account {
 	for _, s := range a.steps {
 		p.Trained += len(s.groups)
 		p.Trajectories += len(s.members)
-		if after, ok := a.applied[s.step-1]; ok && a.cut[s.step] > after {
-			p.WaitSeconds += time.Duration(a.cut[s.step] - after).Seconds()
-		}
+		p.WaitSeconds += a.waited(s.step).Seconds()
 	}
 	if n := float64(len(a.steps)); n > 0 {
 		p.StalenessMean, p.RewardMean = a.staleness/n, a.rewards/n

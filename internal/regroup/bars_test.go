@@ -106,6 +106,8 @@ func (h hard) played(t testing.TB) *world {
 	}
 	w.must(w.group(ctx, "b"))
 	cancel()
+	wg.Wait()
+	w.must(w.roles().InspectAll(t.Context(), vocab))
 	return w
 }
 

@@ -46,6 +46,9 @@ func Diff(ctx context.Context, a, b Side) (*Difference, error) {
 				batches[i][e.Batches[k].Step] = &e.Batches[k]
 			}
 		})
+		if err == nil {
+			err = s.commits(ctx, sides[i])
+		}
 		if err := errors.Join(err, sides[i].err); err != nil {
 			return nil, err
 		}
@@ -94,6 +97,18 @@ func (s Side) entries(ctx context.Context, fn func(*subjects.Entry)) error {
 		return nil
 	}
 	return err
+}
+
+// commits notes when the trainer had applied its steps.
+func (s Side) commits(ctx context.Context, a *account) error {
+	return bus.Each(ctx, s.Conn, s.Run.StreamName(subjects.Weights), s.Run.WeightsSubject(subjects.EventCommit), 1, func(m *bus.Msg) error {
+		var c subjects.CommitEvent
+		if subjects.DecodeMessage(m.Data, &c) == nil { // else it says nothing
+			a.commit(c.Step, m.Time.UnixNano())
+			a.pauses.commit(&c, m.Time.UnixNano())
+		}
+		return nil
+	})
 }
 
 // bodies compares what two batches, equal by their manifests, train on. Bodies

@@ -112,6 +112,7 @@ type commit struct {
 func newWhatIf(run subjects.Run, core *grouper.Core, o Options) *whatIf {
 	own := o.Own.Grouper.WithDefaults()
 	w := &whatIf{run: run, o: o, core: core, recorded: newAsked(own), wanted: newAsked(core.Config()), before: newAccount(), after: newAccount()}
+	w.after.pauses = w.before.pauses
 	w.tasks = core.Config().Source == grouper.SourceTasks
 	w.report = Report{V: Version, Run: run, Own: reflect.DeepEqual(own, core.Config())}
 	return w
@@ -185,6 +186,7 @@ func (w *whatIf) Event(m *bus.Msg) {
 
 func (w *whatIf) recordedCommit(m *bus.Msg, c subjects.CommitEvent) {
 	w.before.commit(c.Step, m.Time.UnixNano())
+	w.before.pauses.commit(&c, m.Time.UnixNano())
 	w.seen = c.Step
 	if c.Step > w.cut {
 		w.commits = append(w.commits, commit{m.Seq, c})

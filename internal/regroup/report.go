@@ -54,8 +54,11 @@ type Account struct {
 	StalenessMean float64 `json:"staleness_mean"`
 	StalenessMax  int64   `json:"staleness_max"`
 	RewardMean    float64 `json:"reward_mean"`
-	// WaitSeconds is how long the trainer had nothing to do: from a step's commit
-	// to the next batch, summed up.
+	// WaitSeconds is how long the trainer waited for batches to be cut, summed up:
+	// from when it was ready for the next one, what it did behind a commit included,
+	// the first of each start left out. What then passes until it has the batch, and
+	// its own reports count, is not in it. Under another policy it is as busy behind
+	// a commit as it was.
 	WaitSeconds float64 `json:"wait_seconds"`
 	// Digest over the batches, in order.
 	Digest string `json:"digest"`

@@ -58,6 +58,8 @@ func played(t testing.TB, run subjects.Run, cfg grouper.Config) *world {
 	w.must(service.Run(ctx, service.Config{Conn: w.conn, Run: run, Grouper: cfg, Dataset: data, Environment: "lake",
 		Sampling: subjects.Sampling{Temperature: 1, MaxNewTokens: 8, Seed: 1}, Writer: "a", Log: zerolog.Nop()}))
 	cancel()
+	wg.Wait()
+	w.must(w.roles().InspectAll(t.Context(), vocab))
 	return w
 }
 

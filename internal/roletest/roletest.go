@@ -77,21 +77,51 @@ func (o Producer) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher
 // vocabulary could use are dead-lettered.
 func (r Run) Inspect(ctx context.Context, vocab int) error {
 	return bus.FollowBundles(ctx, r.Conn, r.Name, 1, func(m *bus.Msg, b *bus.Bundle, _ error) error {
-		for i := range b.Items {
-			fault := b.Items[i].Err
-			if fault == nil {
-				_, fault = subjects.Inspect(b.Body(i), &b.Items[i].Entry, vocab)
-			}
-			if fault == nil {
-				continue
-			}
-			if _, err := bus.Bury(ctx, r.Conn, r.Name, bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: r.Name.StreamName(subjects.Rollouts),
-				Sequence: m.Seq, Item: i, ID: b.Items[i].Entry.ID(), Data: b.Raw(i)}); err != nil {
-				return err
-			}
+		if err := r.judge(ctx, vocab, b); err != nil {
+			return err
 		}
 		return r.Conn.NC().Publish(r.Name.InspectedSubject(), strconv.AppendUint(nil, m.Seq, 10))
 	})
+}
+
+// InspectAll inspects all that is there, once more where it was: to be called when
+// the producers and the inspector have stopped, as a bridge inspects to the end of
+// a run.
+func (r Run) InspectAll(ctx context.Context, vocab int) error {
+	stream := r.Name.StreamName(subjects.Rollouts)
+	bodies := bus.NewFetcher(r.Conn, stream, bus.FetchConfig{})
+	return bus.Each(ctx, r.Conn, stream, "", 1, func(m *bus.Msg) error {
+		if bus.IsPart(m.Header) {
+			return nil
+		}
+		data, err := bodies.Whole(ctx, m)
+		if err != nil {
+			return err
+		}
+		b, err := bus.OpenBundle(m.Seq, m.Header, data)
+		if err != nil {
+			return err
+		}
+		return r.judge(ctx, vocab, b)
+	})
+}
+
+// judge buries what no trainer could use. What is buried twice is buried once.
+func (r Run) judge(ctx context.Context, vocab int, b *bus.Bundle) error {
+	for i := range b.Items {
+		fault := b.Items[i].Err
+		if fault == nil {
+			_, fault = subjects.Inspect(b.Body(i), &b.Items[i].Entry, vocab)
+		}
+		if fault == nil {
+			continue
+		}
+		if _, err := bus.Bury(ctx, r.Conn, r.Name, bus.DeadLetter{Stage: subjects.InspectStage, Reason: fault.Error(), Source: r.Name.StreamName(subjects.Rollouts),
+			Sequence: b.Seq, Item: i, ID: b.Items[i].Entry.ID(), Data: b.Raw(i)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Train is a trainer that starts afresh and commits every batch. Applied, if set,
