@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,23 @@ func TestRun_FlippedBitsOfTheStoreAreReported(t *testing.T) {
 	}
 }
 
+// place is the middle of the record that has the byte at: its headers or its
+// data. With a bit of its sequence the server counts up to that when it starts,
+// for minutes. A record begins with its length, of four bytes; the first one's
+// length may be changed.
+func place(b []byte, at int) int {
+	if at < 4 {
+		return at
+	}
+	for start := 0; ; {
+		n := int(binary.LittleEndian.Uint32(b[start:]) &^ (1 << 31)) // without the mark of headers
+		if at < start+n {
+			return start + n/2
+		}
+		start += n
+	}
+}
+
 // flip changes one bit of a stream's first block.
 func flip(t *testing.T, dir, stream string, at float64, index bool) {
 	t.Helper()
@@ -64,7 +82,7 @@ func flip(t *testing.T, dir, stream string, at float64, index bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[int(at*float64(len(b)-1))] ^= 16
+	b[place(b, int(at*float64(len(b)-1)))] ^= 16
 	if err := os.WriteFile(blocks[0], b, 0o640); err != nil {
 		t.Fatal(err)
 	}
