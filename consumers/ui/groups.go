@@ -30,7 +30,9 @@ func (s *Server) groups(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	if await(r.Context(), v.begun, beginPatience); !v.index.Partial() {
+	leave := v.index.Ahead()
+	await(r.Context(), v.begun, beginPatience)
+	if leave(); !v.index.Partial() {
 		await(r.Context(), v.listed, listPatience)
 	}
 	if q.Text != "" {

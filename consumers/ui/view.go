@@ -160,7 +160,9 @@ func (v *view) feed(ctx context.Context) error {
 		return v.index.Follow(ctx, v.Conn, func() { close(v.begun) }, func() { close(v.listed) })
 	})
 	if !closed(v.drawn) {
-		g.Go(func() error { return tap.Follow(ctx, v.Conn, v.run, v.board, func() { close(v.drawn) }) })
+		g.Go(func() error {
+			return tap.FollowBehind(ctx, v.Conn, v.run, v.board, func() { close(v.drawn) }, func() { v.index.StandBack(ctx) })
+		})
 	}
 	g.Go(func() error {
 		select {

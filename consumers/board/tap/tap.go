@@ -27,11 +27,17 @@ const (
 // Follow folds a run's streams into the board until ctx ends. caughtUp, if not
 // nil, is called once, when all that was there at the start is folded in.
 func Follow(ctx context.Context, c *bus.Conn, run subjects.Run, b *board.Board, caughtUp func()) error {
+	return FollowBehind(ctx, c, run, b, caughtUp, func() {})
+}
+
+// FollowBehind is Follow that calls standBack before each decision it folds in, which
+// may wait for those who need the connection more.
+func FollowBehind(ctx context.Context, c *bus.Conn, run subjects.Run, b *board.Board, caughtUp, standBack func()) error {
 	about(ctx, c, run, b)
 	g, ctx := errgroup.WithContext(ctx)
 	decided := make(chan struct{}, 2)
 	for _, s := range []subjects.Stream{subjects.Ledger, subjects.Weights} {
-		t := tail{conn: c, run: run, stream: s, filter: run.Filter(s), board: b}
+		t := tail{conn: c, run: run, stream: s, filter: run.Filter(s), board: b, before: standBack}
 		g.Go(func() error { return t.follow(ctx, func() { decided <- struct{}{} }) })
 	}
 	g.Go(func() error {
@@ -107,6 +113,7 @@ type tail struct {
 	filter string
 	board  *board.Board
 	next   uint64 // sequence
+	before func() // each message; nil: nothing
 }
 
 // follow folds the stream in, without end, and calls reached once what was
@@ -126,6 +133,9 @@ func (t *tail) read(ctx context.Context) error {
 }
 
 func (t *tail) fold(m *bus.Msg) error {
+	if t.before != nil {
+		t.before()
+	}
 	t.next = m.Seq + 1
 	t.board.Fold(t.stream, m.Subject, m.Data, m.Time)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,8 +103,14 @@ func TestFollow_ShowsWhatWasAndWhatComes(t *testing.T) {
 	b := board.New(board.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	caughtUp, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- Follow(ctx, w.conn, run, b, func() { close(caughtUp) }) }()
+	var stood atomic.Int32
+	go func() {
+		done <- FollowBehind(ctx, w.conn, run, b, func() { close(caughtUp) }, func() { stood.Add(1) })
+	}()
 	<-caughtUp
+	if n := stood.Load(); n < 12 {
+		t.Errorf("stood back %d times before 12 messages", n)
+	}
 	s := b.State(time.Now())
 	if s.Run != run || s.Recipe != "lake" || s.Environments[0] != "frozenlake" || s.Step != (board.StepState{Committed: 3, Cut: 3, Max: 9}) || s.StalenessMaxAllowed != 2 ||
 		s.Trajectories.Trained != 24 || !s.Live || s.Trainer.Seconds.Publish < .29 {

@@ -36,7 +36,10 @@ func (x *Index) Ahead() (leave func()) {
 	})
 }
 
-// standBack waits until nobody asks, or long enough.
+// StandBack waits until nobody asks, or long enough: for those who read on the same
+// connection what nobody waits for.
+func (x *Index) StandBack(ctx context.Context) { x.front.standBack(ctx) }
+
 func (f *front) standBack(ctx context.Context) {
 	f.mu.Lock()
 	n, empty, turn := f.n, f.empty, f.turn
