@@ -84,6 +84,8 @@ func (w *world) play() *world {
 	w.must(group(ctx))
 	w.must(ctx.Err())
 	cancel()
+	wg.Wait()
+	w.must(w.roles().InspectAll(w.Context(), vocab)) // a bridge inspects to the end
 	return w
 }
 

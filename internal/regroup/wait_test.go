@@ -17,7 +17,7 @@ import (
 // under its own policy and compared with itself it has the same.
 func TestAccount_TheTrainersWaitIsWhatItsCommitsSay(t *testing.T) {
 	conn, run := natstest.Connect(t, natstest.InProcess(t)), subjects.Run("made-up")
-	if _, err := synth.Write(t.Context(), conn, synth.Options{Run: run, Trajectories: 20000, Seed: 1}); err != nil {
+	if _, err := synth.Write(t.Context(), conn, synth.Options{Run: run, Trajectories: 5000, Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
 	said, starts := 0.0, 0
