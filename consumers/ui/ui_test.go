@@ -241,14 +241,14 @@ func TestServer_ARunThatNobodyLooksAtIsClosed(t *testing.T) {
 			}
 		}
 	}
-	w.until("close", func() bool { return w.place.opened.Load() == 0 }) // though a browser listens: its run is stopped
+	w.closes(0) // though a browser listens: its run is stopped
 	w.get(w.api(""), &b)
 	if a != b || w.place.times.Load() < 2 {
 		t.Errorf("opened %d times; state %+v, then %+v", w.place.times.Load(), a, b)
 	}
-	w.until("close", func() bool { return w.place.opened.Load() == 0 })
+	w.closes(0)
 	w.get(w.api("/groups?q=the"), nil) // for a search it stays open until all bodies are read
-	w.until("close", func() bool { return w.place.opened.Load() == 0 })
+	w.closes(0)
 	var list struct {
 		Indexed struct {
 			Trajectories int
@@ -311,7 +311,7 @@ func TestServer_HoldsSoMuchAndNoMore(t *testing.T) {
 	}
 	w.get(w.api("/groups"), nil)
 	w.get("/api/runs/other/groups", nil) // one of them has to go
-	w.until("close", func() bool { return w.place.opened.Load() == 1 })
+	w.closes(1)
 	w.get(w.api("/groups"), nil)
 	if n := w.place.times.Load(); n != 3 && n != 2 {
 		t.Errorf("opened %d times", n)

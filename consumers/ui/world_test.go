@@ -32,7 +32,8 @@ const (
 type place struct {
 	options bus.Options
 	stopped bool
-	opened  atomic.Int32 // connections that are open
+	opened  atomic.Int32  // connections that are open
+	closed  chan struct{} // one was closed
 	times   atomic.Int32
 	live    atomic.Bool
 }
@@ -51,7 +52,15 @@ func (p *place) Open(ctx context.Context, r subjects.Run) (*ui.Opened, error) {
 	}
 	p.opened.Add(1)
 	p.times.Add(1)
-	return &ui.Opened{Conn: conn, Stopped: p.stopped, Close: func() { p.opened.Add(-1); conn.Close() }}, nil //nolint:errcheck // a reader loses nothing
+	return &ui.Opened{Conn: conn, Stopped: p.stopped, Close: func() { conn.Close(); p.close() }}, nil //nolint:errcheck // a reader loses nothing
+}
+
+func (p *place) close() {
+	p.opened.Add(-1)
+	select {
+	case p.closed <- struct{}{}:
+	default: // it was said already, and not heard yet
+	}
 }
 
 func (p *place) Live(subjects.Run) bool    { return p.live.Load() }
@@ -77,6 +86,7 @@ func newWorld(t *testing.T, trajectories int, o ui.Options, p *place) *world {
 	if trajectories > 0 {
 		w.made(trajectories)
 	}
+	p.closed = make(chan struct{}, 1)
 	o.Runs, o.Log = p, zerolog.Nop()
 	w.page = ui.New(o)
 	w.http = httptest.NewServer(w.page)
@@ -133,6 +143,18 @@ func (w *world) get(path string, into any) string {
 }
 
 func (w *world) api(path string) string { return "/api/runs/" + string(run) + path }
+
+// closes waits until no more than n connections are open.
+func (w *world) closes(n int32) {
+	w.Helper()
+	for w.place.opened.Load() > n {
+		select {
+		case <-w.place.closed:
+		case <-time.After(time.Minute):
+			w.Fatalf("%d connections stay open", w.place.opened.Load())
+		}
+	}
+}
 
 // until asks again until it is so.
 func (w *world) until(what string, so func() bool) {
