@@ -101,7 +101,7 @@ func (j job) produceAll(ctx context.Context, pub *bus.Publisher, s *sample, admi
 				if _, err := pub.Publish(ctx, t); err != nil {
 					return err
 				}
-				says.played(e, int32(lane), turned, t) //nolint:gosec // small
+				says.played(e, int32(lane), turned) //nolint:gosec // small
 			}
 		})
 	}

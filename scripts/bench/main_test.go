@@ -60,10 +60,10 @@ func TestJob_LimitMovesTheSameBytes(t *testing.T) {
 // BenchmarkSpeaker is what a producer's spans cost a trajectory, without sending them.
 func BenchmarkSpeaker(b *testing.B) {
 	r := spans.New("produce", "p0", 0)
-	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge"), tokens: r.Name("tokens")}
+	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge")}
 	t := newSample(512, "p0").trajectory(7, 3)
 	for b.Loop() {
 		e := s.episode(1, s.now(), t)
-		s.played(e, 1, e.Now(), t)
+		s.played(e, 1, e.Now())
 	}
 }

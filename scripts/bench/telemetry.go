@@ -26,7 +26,6 @@ type speaker struct {
 	*spans.Recorder
 	wait, parse, publish spans.Name
 	acknowledge          spans.Name
-	tokens               spans.Name
 	stop                 func()
 }
 
@@ -35,7 +34,7 @@ func (j job) speaker(ctx context.Context, conn *bus.Conn, role, instance string)
 		return &speaker{stop: func() {}}, nil
 	}
 	r := spans.New(role, instance, 0)
-	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge"), tokens: r.Name("tokens")}
+	s := &speaker{Recorder: r, wait: r.Name("wait for task"), parse: r.Name("parse"), publish: r.Name("publish"), acknowledge: r.Name("acknowledge")}
 	ctx, cancel := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = r.Run(ctx, conn, benchRun) }()
@@ -66,12 +65,12 @@ func (s *speaker) episode(lane int32, since int64, t *subjects.Trajectory) spans
 }
 
 // played notes that it was played, as long as a turn, and published.
-func (s *speaker) played(e spans.Episode, lane int32, turned int64, t *subjects.Trajectory) {
+func (s *speaker) played(e spans.Episode, lane int32, turned int64) {
 	if s == nil || s.Recorder == nil {
 		return
 	}
 	published := e.Now()
-	e.Record(s.parse, turned, turned, spans.Arg{Key: s.tokens, Value: float64(len(t.Segments[0].Tokens))})
+	e.Record(s.parse, turned, turned)
 	e.Record(s.publish, turned, published)
 	e.Beside(s.acknowledge, lane, published, e.Now())
 }
