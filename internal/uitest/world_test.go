@@ -51,6 +51,7 @@ func TestPages(t *testing.T) {
 		{"hostile bytes are only shown", hostileBytes},
 		{"behind a proxy and a token it is the same", behindAProxy},
 		{"left open it neither grows nor misses anything", leftOpen},
+		{"a hasty hand finds the first token", focusedAtOnce},
 		{"a hidden tab hangs up and comes back", hiddenTab},
 		{"address after address in one tab", addresses},
 	} {

@@ -1,5 +1,5 @@
 /** The token view: every segment's tokens, coloured by what one asks about them. */
-import { html, useEffect, useMemo, useRef, useState } from "../../lib/preact.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../../lib/preact.js";
 import { classes, columns, versionsOf } from "./columns.js";
 import { CHUNK, TokenText, visible } from "./tokentext.js";
 
@@ -36,11 +36,11 @@ function Legend({ mode, versions }) {
 function SegmentText({ index, columns: c, segment, mode, versions }) {
   const root = useRef(null), view = useRef(null);
   const [at, setAt] = useState(-1);
-  useEffect(() => {
+  useLayoutEffect(() => {
     view.current = new TokenText(root.current, c);
     return () => view.current.close();
   }, [c]);
-  useEffect(() => view.current.paint(mode, versions), [c, mode, versions]);
+  useLayoutEffect(() => view.current.paint(mode, versions), [c, mode, versions]);
   const go = (i, scroll) => {
     view.current.mark(i, scroll);
     setAt(i);
