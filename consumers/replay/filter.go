@@ -52,6 +52,12 @@ func (f *Filter) Validate() error {
 	return nil
 }
 
+// takesAll reports whether everything within the bounds of time and sequence is
+// chosen, whatever the headers say.
+func (f *Filter) takesAll() bool {
+	return f.Steps.Any() && len(f.Groups)+len(f.Producers)+len(f.Environments)+len(f.Statuses) == 0
+}
+
 // Match reports whether a trajectory is chosen. Its body is not looked at.
 func (f *Filter) Match(r *Record) bool {
 	return (f.Steps.Any() || r.Step > 0 && f.Steps.Has(r.Step)) &&

@@ -47,6 +47,9 @@ func Read(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, fn func(
 	if state.Msgs == 0 || first > last {
 		return nil
 	}
+	if f.takesAll() {
+		return r.whole(c, run.StreamName(subjects.Rollouts), first, last)
+	}
 	err = bus.FollowHeaders(ctx, c, run, first, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			if msgs[i].Seq <= last {
@@ -64,6 +67,52 @@ func Read(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, fn func(
 		return err
 	}
 	return r.flush()
+}
+
+// whole reads the log from first to last in one pass: where no header chooses,
+// bodies come along with them, and the server looks up nothing twice.
+func (r *reader) whole(c *bus.Conn, stream string, first, last uint64) error {
+	err := bus.Follow(r.ctx, c, stream, "", first, func(m *bus.Msg) error {
+		if m.Seq <= last && !bus.IsPart(m.Header) { // a part comes with the last one
+			if err := r.bundle(m); err != nil {
+				return err
+			}
+		}
+		if m.Seq >= last || !r.filter.Until.IsZero() && !m.Time.Before(r.filter.Until) {
+			return errEnd
+		}
+		return nil
+	})
+	if errors.Is(err, errEnd) {
+		return nil
+	}
+	return err
+}
+
+// bundle hands over the records of a message that came with its body.
+func (r *reader) bundle(m *bus.Msg) error {
+	var records []*Record
+	recordsOf(r.filter, nil, m.Seq, m.Time, m.Header, func(rec *Record) { records = append(records, rec) })
+	if len(records) == 0 {
+		return nil
+	}
+	var b *bus.Bundle
+	data, err := r.fetch.Whole(r.ctx, m)
+	if err == nil {
+		b, err = bus.OpenBundle(m.Seq, m.Header, data)
+	}
+	if err != nil && !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, bus.ErrMalformed) {
+		return err
+	}
+	for _, rec := range records {
+		if rec.Err = err; err == nil {
+			rec.fill(b)
+		}
+		if err := r.fn(rec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reader gathers chosen records, then fetches their messages together.

@@ -73,6 +73,47 @@ func TestRead_EachFieldChooses(t *testing.T) {
 	}
 }
 
+// TestRead_InOnePassOrTwoIsTheSame: a filter that chooses by headers reads them
+// first, one that takes all does not; a body that lost a part, and a message whose
+// bytes are damaged, are unreadable in both.
+func TestRead_InOnePassOrTwoIsTheSame(t *testing.T) {
+	w := newWorld(t, natstest.Start(t, bus.ServerOptions{Sync: "10m", MaxPayload: 64 << 10}), "passes")
+	w.play(0, 12)
+	all, _ := w.read(replay.Filter{})
+	stream, err := w.conn.JS().Stream(t.Context(), w.run.StreamName(subjects.Rollouts))
+	w.must(err)
+	hdr := all[0].Entry
+	hdr.Group, hdr.Checksum = "t99", hdr.Checksum+1
+	_, err = bus.Send(t.Context(), w.conn, w.run.RolloutSubject("p1"), "damaged", map[string][]string{subjects.HeaderIndex: {hdr.String()}, subjects.HeaderProducer: {"p1"}, subjects.HeaderCounter: {"99"}}, all[0].Body)
+	w.must(err)
+	for _, r := range all {
+		if r.Entry.Group == "t4" { // in parts, the last of which is r.Seq
+			w.must(stream.DeleteMsg(t.Context(), r.Seq-1))
+			break
+		}
+	}
+	for _, f := range []replay.Filter{{}, {First: 3, Last: all[30].Seq}, {Until: all[20].Time}, {Since: all[20].Time}} {
+		one, sum := w.read(f)
+		f.Producers = []string{"p1", "p2"}
+		two, again := w.read(f)
+		if sum != again || len(one) != len(two) || len(one) == 0 {
+			t.Fatalf("%+v: %d in one pass, %d in two: %s, %s", f, len(one), len(two), sum, again)
+		}
+		unreadable := 0
+		for i := range one {
+			if (one[i].Err == nil) != (two[i].Err == nil) || one[i].Address != two[i].Address || !one[i].Time.Equal(two[i].Time) {
+				t.Errorf("%+v: %+v in one pass, %+v in two", f, one[i], two[i])
+			}
+			if one[i].Err != nil {
+				unreadable++
+			}
+		}
+		if f.Last == 0 && f.Until.IsZero() && unreadable != 2 && f.Since.IsZero() {
+			t.Errorf("%d are unreadable, want 2", unreadable)
+		}
+	}
+}
+
 func TestRead_StepsThatAreNotThere(t *testing.T) {
 	w := newWorld(t, natstest.Loopback(t), "none")
 	w.play(0, 4)
