@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,8 +38,8 @@ func TestReader_ALiveCommandHasTheNiceValue(t *testing.T) {
 		t.Fatalf("it said %q and has %d threads", address, len(values))
 	}
 	for thread, v := range values {
-		if v != "17" {
-			t.Errorf("thread %s has the nice value %s", thread, v)
+		if n, err := strconv.Atoi(v); err != nil || n < 17 { // more where the test itself gives way more
+			t.Errorf("thread %s has the nice value %q", thread, v)
 		}
 	}
 }
@@ -46,7 +47,7 @@ func TestReader_ALiveCommandHasTheNiceValue(t *testing.T) {
 // niceValues are those of a process's threads.
 func niceValues(t *testing.T, pid int) map[string]string {
 	t.Helper()
-	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "stat"))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
