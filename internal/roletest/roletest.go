@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -73,15 +74,42 @@ func (o Producer) slot(ctx context.Context, leases *bus.Leases, p *bus.Publisher
 	}
 }
 
+// sayAgain is how often the inspector says how far it is, whatever happens: who
+// was not there has not heard it.
+const sayAgain = 100 * time.Millisecond
+
 // Inspect does what the bridge's inspector does: bodies that no trainer with this
 // vocabulary could use are dead-lettered.
 func (r Run) Inspect(ctx context.Context, vocab int) error {
-	return bus.FollowBundles(ctx, r.Conn, r.Name, 1, func(m *bus.Msg, b *bus.Bundle, _ error) error {
-		if err := r.judge(ctx, vocab, b); err != nil {
-			return err
+	var done atomic.Uint64
+	say := func() error {
+		return r.Conn.NC().Publish(r.Name.InspectedSubject(), strconv.AppendUint(nil, done.Load(), 10))
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		tick := time.NewTicker(sayAgain)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			if err := say(); err != nil {
+				return err
+			}
 		}
-		return r.Conn.NC().Publish(r.Name.InspectedSubject(), strconv.AppendUint(nil, m.Seq, 10))
 	})
+	g.Go(func() error {
+		return bus.FollowBundles(ctx, r.Conn, r.Name, 1, func(m *bus.Msg, b *bus.Bundle, _ error) error {
+			if err := r.judge(ctx, vocab, b); err != nil {
+				return err
+			}
+			done.Store(m.Seq)
+			return say()
+		})
+	})
+	return g.Wait()
 }
 
 // InspectAll inspects all that is there, once more where it was: to be called when
