@@ -14,14 +14,12 @@ func flowOf(n int) uint64 {
 	return subjects.FlowID(subjects.TrainGroup(uint64(n/8)), subjects.Slot(n%8), 0)
 }
 
-// fleet is a process that plays many episodes, each of which has four spans, by a
-// clock of its own.
+// fleet is a process that plays many episodes, each of which has four spans.
 type fleet struct {
 	*testing.T
 	*Recorder
-	names  [4]Name
-	second int64
-	begun  int
+	names [4]Name
+	begun int
 }
 
 func newFleet(t *testing.T, room int) *fleet {
