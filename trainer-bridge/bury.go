@@ -34,7 +34,7 @@ func (in *inspector) graves(ctx context.Context, from uint64) (map[grave]bool, e
 	if err != nil {
 		return nil, err
 	}
-	err = bus.FollowStreamHeaders(ctx, in.conn, stream, subject, 1, func(letters []bus.HeaderMsg) error {
+	err = bus.EachHeaders(ctx, in.conn, stream, subject, 1, func(letters []bus.HeaderMsg) error {
 		for i := range letters {
 			h := letters[i].Header
 			seq, err := strconv.ParseUint(h.Get(subjects.HeaderSequence), 10, 64)
@@ -144,24 +144,27 @@ func (in *inspector) sweep(ctx context.Context) (freed bool, err error) {
 	if err != nil || state.Msgs == 0 {
 		return false, err
 	}
-	below, looked := state.FirstSeq, 0
-	err = bus.FollowStreamHeaders(ctx, in.conn, in.run.StreamName(subjects.DeadLetter), "", below, func(letters []bus.HeaderMsg) error {
+	below, looked, gone := state.FirstSeq, 0, 0
+	err = bus.EachHeaders(ctx, in.conn, in.run.StreamName(subjects.DeadLetter), "", below, func(letters []bus.HeaderMsg) error {
 		for i := range letters {
 			if looked++; in.needed(&letters[i], low) || looked > sweepMost || letters[i].Seq >= state.LastSeq {
 				return errCaughtUp
 			}
-			below = letters[i].Seq + 1
+			below, gone = letters[i].Seq+1, gone+1
 		}
 		return nil
 	})
-	if !errors.Is(err, errCaughtUp) || below == state.FirstSeq {
+	if err != nil && !errors.Is(err, errCaughtUp) {
 		return false, err
+	}
+	if below == state.FirstSeq {
+		return false, nil
 	}
 	if err := bus.Purge(ctx, in.conn, in.run, subjects.DeadLetter, below); err != nil {
 		return false, err
 	}
-	in.stats.swept.Add(int64(looked - 1))
-	in.log.Warn().Uint64("below", below).Int("letters", looked-1).Msg("DEADLETTER is full: the oldest letters were dropped")
+	in.stats.swept.Add(int64(gone))
+	in.log.Warn().Uint64("below", below).Int("letters", gone).Msg("DEADLETTER is full: the oldest letters were dropped")
 	return true, nil
 }
 

@@ -81,14 +81,14 @@ func readAll(ctx context.Context, c *bus.Conn, run subjects.Run, s subjects.Stre
 	if err != nil || state.Msgs == 0 {
 		return err
 	}
-	err = bus.Follow(ctx, c, run.StreamName(s), "", state.FirstSeq, func(m *bus.Msg) error {
+	err = bus.Each(ctx, c, run.StreamName(s), "", state.FirstSeq, func(m *bus.Msg) error {
 		if m.Seq > state.LastSeq {
 			return errEnough
 		}
 		if err := fn(m); err != nil {
 			return err
 		}
-		if m.Seq == state.LastSeq || m.Pending == 0 {
+		if m.Seq == state.LastSeq {
 			return errEnough
 		}
 		return nil

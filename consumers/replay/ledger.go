@@ -17,7 +17,7 @@ func entries(ctx context.Context, c *bus.Conn, run subjects.Run, fn func(*subjec
 	if err != nil || state.Msgs == 0 {
 		return err
 	}
-	err = bus.Follow(ctx, c, run.StreamName(subjects.Ledger), "", state.FirstSeq, func(m *bus.Msg) error {
+	err = bus.Each(ctx, c, run.StreamName(subjects.Ledger), "", state.FirstSeq, func(m *bus.Msg) error {
 		var e subjects.Entry
 		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
 			return fmt.Errorf("read ledger entry %d: %w (`headrace audit %s` says what else is wrong)", m.Seq, err, run)
@@ -25,7 +25,7 @@ func entries(ctx context.Context, c *bus.Conn, run subjects.Run, fn func(*subjec
 		if err := fn(&e); err != nil {
 			return err
 		}
-		if m.Seq >= state.LastSeq || m.Pending == 0 {
+		if m.Seq >= state.LastSeq {
 			return errEnd
 		}
 		return nil

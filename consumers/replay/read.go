@@ -50,7 +50,7 @@ func Read(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, fn func(
 	if f.takesAll() {
 		return r.whole(c, run.StreamName(subjects.Rollouts), first, last)
 	}
-	err = bus.FollowHeaders(ctx, c, run, first, func(msgs []bus.HeaderMsg) error {
+	err = bus.EachHeaders(ctx, c, run.StreamName(subjects.Rollouts), "", first, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			if msgs[i].Seq <= last {
 				if err := r.message(&msgs[i]); err != nil {
@@ -63,7 +63,7 @@ func Read(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, fn func(
 		}
 		return nil
 	})
-	if !errors.Is(err, errEnd) {
+	if err != nil && !errors.Is(err, errEnd) {
 		return err
 	}
 	return r.flush()
@@ -72,7 +72,7 @@ func Read(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, fn func(
 // whole reads the log from first to last in one pass: where no header chooses,
 // bodies come along with them, and the server looks up nothing twice.
 func (r *reader) whole(c *bus.Conn, stream string, first, last uint64) error {
-	err := bus.Follow(r.ctx, c, stream, "", first, func(m *bus.Msg) error {
+	err := bus.Each(r.ctx, c, stream, "", first, func(m *bus.Msg) error {
 		if m.Seq <= last && !bus.IsPart(m.Header) { // a part comes with the last one
 			if err := r.bundle(m); err != nil {
 				return err

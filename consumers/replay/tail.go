@@ -131,7 +131,7 @@ func headers(ctx context.Context, c *bus.Conn, run subjects.Run, f Filter, steps
 	if high == 0 {
 		return nil
 	}
-	err := bus.FollowHeaders(ctx, c, run, low, func(msgs []bus.HeaderMsg) error {
+	err := bus.EachHeaders(ctx, c, run.StreamName(subjects.Rollouts), "", low, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			m := &msgs[i]
 			var chosen []*Record

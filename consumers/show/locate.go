@@ -179,7 +179,7 @@ func scan(ctx context.Context, c *bus.Conn, run subjects.Run, id string, from ui
 	if state.Msgs == 0 || from > state.LastSeq {
 		return at, missing
 	}
-	err = bus.FollowHeaders(ctx, c, run, max(from, state.FirstSeq), func(msgs []bus.HeaderMsg) error {
+	err = bus.EachHeaders(ctx, c, run.StreamName(subjects.Rollouts), "", max(from, state.FirstSeq), func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			for k, text := range msgs[i].Header[subjects.HeaderIndex] {
 				if e, err := subjects.ParseIndex(text); err == nil && e.ID() == id {
@@ -193,8 +193,11 @@ func scan(ctx context.Context, c *bus.Conn, run subjects.Run, id string, from ui
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
+	switch {
+	case errors.Is(err, errEnough):
 		return at, nil
+	case err == nil:
+		return at, missing
 	}
 	return at, err
 }

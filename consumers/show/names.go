@@ -73,10 +73,9 @@ func publishers(ctx context.Context, c *bus.Conn, run subjects.Run, names map[ui
 	return err
 }
 
-// headers hands the headers of ROLLOUTS from a sequence to another to fn; the last
-// is there, since ROLLOUTS is only purged from the front.
+// headers hands the headers of ROLLOUTS from a sequence to another to fn.
 func headers(ctx context.Context, c *bus.Conn, run subjects.Run, from, to uint64, fn func(*bus.HeaderMsg)) error {
-	err := bus.FollowHeaders(ctx, c, run, from, func(msgs []bus.HeaderMsg) error {
+	err := bus.EachHeaders(ctx, c, run.StreamName(subjects.Rollouts), "", from, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			if fn(&msgs[i]); msgs[i].Seq >= to {
 				return errEnough

@@ -23,7 +23,7 @@ func each(ctx context.Context, c *bus.Conn, run subjects.Run, s subjects.Stream,
 	if err != nil || state.Msgs == 0 {
 		return err
 	}
-	err = bus.Follow(ctx, c, run.StreamName(s), run.Filter(s), state.FirstSeq, func(m *bus.Msg) error {
+	err = bus.Each(ctx, c, run.StreamName(s), run.Filter(s), state.FirstSeq, func(m *bus.Msg) error {
 		if err := fn(m); err != nil {
 			return err
 		}

@@ -106,12 +106,12 @@ func (r *reader) each(ctx context.Context, s subjects.Stream, of reach, fn func(
 	if of.Last < of.First {
 		return nil
 	}
-	err := bus.Follow(ctx, r.conn, r.run.StreamName(s), "", of.First, func(m *bus.Msg) error {
+	err := bus.Each(ctx, r.conn, r.run.StreamName(s), "", of.First, func(m *bus.Msg) error {
 		if m.Seq <= of.Last {
 			r.read(1)
 			fn(m)
 		}
-		if m.Seq >= of.Last || m.Pending == 0 {
+		if m.Seq >= of.Last {
 			return errEnd
 		}
 		return nil

@@ -98,7 +98,7 @@ func (r *reader) find(ctx context.Context) error {
 		}
 	}
 	later, until := 0, time.Time{}
-	err = bus.FollowHeaders(ctx, r.conn, r.run, of.First, func(msgs []bus.HeaderMsg) error {
+	err = bus.EachHeaders(ctx, r.conn, r.run.StreamName(subjects.Rollouts), "", of.First, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			m := &msgs[i]
 			if m.Seq > in.Last {
@@ -116,7 +116,7 @@ func (r *reader) find(ctx context.Context) error {
 		}
 		return nil
 	})
-	if !errors.Is(err, errEnd) {
+	if err != nil && !errors.Is(err, errEnd) {
 		return err
 	}
 	return r.goesOn(ctx, until)

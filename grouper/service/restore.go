@@ -14,18 +14,18 @@ import (
 // errEnough ends a follower that has read what there was.
 var errEnough = errors.New("read to the end")
 
-// readTo follows a stream up to a sequence, which it has.
+// readTo reads a stream up to a sequence.
 func readTo(ctx context.Context, c *bus.Conn, stream, filter string, from, to uint64, fn func(*bus.Msg) error) error {
 	if from > to {
 		return nil
 	}
-	err := bus.Follow(ctx, c, stream, filter, from, func(m *bus.Msg) error {
+	err := bus.Each(ctx, c, stream, filter, from, func(m *bus.Msg) error {
 		if m.Seq <= to {
 			if err := fn(m); err != nil {
 				return err
 			}
 		}
-		if m.Seq >= to || m.Pending == 0 {
+		if m.Seq >= to {
 			return errEnough
 		}
 		return nil
@@ -106,9 +106,10 @@ func (s *session) readPast(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.weightsFrom = max(state.LastSeq, s.weightsSeen(s.core)) + 1
-	return readTo(ctx, s.cfg.Conn, s.cfg.Run.StreamName(subjects.Weights), "", s.weightsSeen(s.core)+1, state.LastSeq, func(m *bus.Msg) error {
+	s.weightsFrom = s.weightsSeen(s.core) + 1
+	return readTo(ctx, s.cfg.Conn, s.cfg.Run.StreamName(subjects.Weights), "", s.weightsFrom, state.LastSeq, func(m *bus.Msg) error {
 		s.past = append(s.past, m)
+		s.weightsFrom = m.Seq + 1
 		return nil
 	})
 }
@@ -116,14 +117,14 @@ func (s *session) readPast(ctx context.Context) error {
 // readRejections notes all that the inspector rejected so far.
 func (s *session) readRejections(ctx context.Context) error {
 	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.DeadLetter)
+	s.lettersFrom = max(state.FirstSeq, 1)
 	if err != nil || state.Msgs == 0 {
-		s.lettersFrom = state.LastSeq + 1
 		return err
 	}
-	s.lettersFrom = state.LastSeq + 1
-	err = bus.FollowStreamHeaders(ctx, s.cfg.Conn, s.cfg.Run.StreamName(subjects.DeadLetter), "", state.FirstSeq, func(msgs []bus.HeaderMsg) error {
+	err = bus.EachHeaders(ctx, s.cfg.Conn, s.cfg.Run.StreamName(subjects.DeadLetter), "", s.lettersFrom, func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
-			if s.letter(&msgs[i]); msgs[i].Seq >= state.LastSeq {
+			s.letter(&msgs[i])
+			if s.lettersFrom = msgs[i].Seq + 1; msgs[i].Seq >= state.LastSeq {
 				return errEnough
 			}
 		}

@@ -65,13 +65,11 @@ func (s *service) session(ctx context.Context) error {
 	if f := s.cfg.finish; f != nil {
 		x.core.Finish(f.why, f.text)
 	}
-	state, err := bus.StreamState(ctx, s.cfg.Conn, s.cfg.Run, subjects.Rollouts)
+	target, err := x.lastHeld(ctx, subjects.Rollouts)
 	if err != nil {
 		return err
 	}
-	if state.Msgs > 0 { // else all of it is purged, and nothing will come
-		x.target = state.LastSeq
-	}
+	x.target = target
 	sub, err := s.cfg.Conn.NC().ChanSubscribe(s.cfg.Run.InspectedSubject(), x.hints)
 	if err != nil {
 		return fmt.Errorf("listen to the inspector: %w", err)
@@ -315,14 +313,21 @@ func (s *session) believe(ctx context.Context) error {
 		return err
 	}
 	for s.letters < last {
+		late := time.NewTimer(lettersLate)
 		select {
 		case m := <-s.lettersCh:
 			for i := range m {
 				s.letter(&m[i])
 			}
+		case <-late.C:
+			if last, err = s.lastHeld(ctx, subjects.DeadLetter); err != nil {
+				return err
+			}
 		case <-ctx.Done():
+			late.Stop()
 			return ctx.Err()
 		}
+		late.Stop()
 	}
 	s.report.inspected = hint
 	s.core.Inspected(hint)
@@ -340,6 +345,23 @@ func (s *session) lastLetter(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	return state.LastSeq, nil
+}
+
+// lettersLate is how long a letter is waited for before it is asked whether the
+// server still has it.
+const lettersLate = time.Second
+
+// lastHeld is the sequence of the last message that a stream has, 0 if it has none.
+// The last one that it counts may be lost.
+func (s *session) lastHeld(ctx context.Context, stream subjects.Stream) (uint64, error) {
+	last, err := bus.Last(ctx, s.cfg.Conn, s.cfg.Run.StreamName(stream), s.cfg.Run.Filter(stream))
+	if errors.Is(err, bus.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up the end of %s: %w", stream, err)
+	}
+	return last.Seq, nil
 }
 
 // checkHead ends the session when another grouper wrote.

@@ -95,7 +95,7 @@ func (r *recording) stream(ctx context.Context, to *bus.Conn, name subjects.Run,
 		return nil
 	}
 	from, into := strings.TrimSuffix(r.run.Filter(s), ">"), strings.TrimSuffix(name.Filter(s), ">")
-	err := bus.Follow(ctx, r.conn, r.run.StreamName(s), "", first, func(m *bus.Msg) error {
+	err := bus.Each(ctx, r.conn, r.run.StreamName(s), "", first, func(m *bus.Msg) error {
 		id, header, err := prepare(m)
 		if err != nil {
 			return err

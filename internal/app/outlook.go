@@ -151,7 +151,7 @@ func (m *member) standing(ctx context.Context, want map[subjects.GroupID]bool) (
 	if err != nil || state.Msgs == 0 || s.low > state.LastSeq {
 		return s, err
 	}
-	err = bus.FollowHeaders(ctx, m.conn, m.run, max(s.low, state.FirstSeq), func(msgs []bus.HeaderMsg) error {
+	err = bus.EachHeaders(ctx, m.conn, m.run.StreamName(subjects.Rollouts), "", max(s.low, state.FirstSeq), func(msgs []bus.HeaderMsg) error {
 		for i := range msgs {
 			s.arrived(&msgs[i], want, dead)
 			if msgs[i].Seq >= state.LastSeq {

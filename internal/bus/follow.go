@@ -57,8 +57,24 @@ func FollowHeaders(ctx context.Context, c *Conn, run subjects.Run, from uint64, 
 // FollowStreamHeaders is FollowHeaders for any stream and a subject filter; the
 // empty filter is the whole stream.
 func FollowStreamHeaders(ctx context.Context, c *Conn, stream, filter string, from uint64, fn func([]HeaderMsg) error) error {
+	f := follower{conn: c, stream: stream, filter: filter, next: from}
+	return f.headers(ctx, fn)
+}
+
+// EachHeaders hands the headers of what a stream holds from a sequence on to fn, as
+// FollowStreamHeaders does, and returns when it had all that was there. A stream
+// may have lost the message of its last sequence: who waits for that waits for ever.
+func EachHeaders(ctx context.Context, c *Conn, stream, filter string, from uint64, fn func([]HeaderMsg) error) error {
+	f := follower{conn: c, stream: stream, filter: filter, next: from, untilEnd: true}
+	if err := f.headers(ctx, fn); !errors.Is(err, errEnd) {
+		return err
+	}
+	return nil
+}
+
+func (f *follower) headers(ctx context.Context, fn func([]HeaderMsg) error) error {
+	f.headersOnly, f.batch, f.maxBytes, f.chunk = true, headerPull, headerPullBytes, headerChunk
 	var out []HeaderMsg
-	f := follower{conn: c, stream: stream, filter: filter, next: from, headersOnly: true, batch: headerPull, maxBytes: headerPullBytes, chunk: headerChunk}
 	return f.run(ctx, func(in []arrival) error {
 		out = out[:0]
 		for _, a := range in {

@@ -41,7 +41,7 @@ func Letters(ctx context.Context, c *Conn, run subjects.Run, fn func(*Letter) er
 	}
 	parts := map[uint64]int{} // sizes of the parts whose last is still to come
 	prefix := run.DeadLetterSubject("")
-	err = FollowStreamHeaders(ctx, c, run.StreamName(subjects.DeadLetter), "", state.FirstSeq, func(msgs []HeaderMsg) error {
+	err = EachHeaders(ctx, c, run.StreamName(subjects.DeadLetter), "", state.FirstSeq, func(msgs []HeaderMsg) error {
 		for i := range msgs {
 			m := &msgs[i]
 			if IsPart(m.Header) {

@@ -82,13 +82,13 @@ func (s Side) entries(ctx context.Context, fn func(*subjects.Entry)) error {
 	if err != nil || state.Msgs == 0 {
 		return err
 	}
-	err = bus.Follow(ctx, s.Conn, s.Run.StreamName(subjects.Ledger), "", state.FirstSeq, func(m *bus.Msg) error {
+	err = bus.Each(ctx, s.Conn, s.Run.StreamName(subjects.Ledger), "", state.FirstSeq, func(m *bus.Msg) error {
 		e := &subjects.Entry{}
 		if err := subjects.DecodeMessage(m.Data, e); err != nil {
 			return fmt.Errorf("read ledger entry %d of %s: %w", m.Seq, s.Run, err)
 		}
 		fn(e)
-		if m.Seq >= state.LastSeq || m.Pending == 0 {
+		if m.Seq >= state.LastSeq {
 			return errEnd
 		}
 		return nil

@@ -68,8 +68,8 @@ func (x *Index) headers(ctx context.Context, c *bus.Conn, from, to uint64) error
 	if to = min(to-1, rollouts.LastSeq-1, from+mostAround) + 1; to < from || rollouts.Msgs == 0 {
 		return nil
 	}
-	return upTo(ctx, to, func(seen func(uint64) error) error {
-		return bus.FollowHeaders(ctx, c, x.cfg.Run, from, func(msgs []bus.HeaderMsg) error {
+	return upTo(ctx, from, to, func(seen func(uint64) error) error {
+		return bus.EachHeaders(ctx, c, x.cfg.Run.StreamName(subjects.Rollouts), "", from, func(msgs []bus.HeaderMsg) error {
 			x.Messages(msgs)
 			return seen(msgs[len(msgs)-1].Seq)
 		})

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,53 +42,77 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) er
 	begun()
 	var open atomic.Int32
 	open.Store(2)
-	until := func(from, last uint64) func(uint64) {
-		done := func() {
-			if open.Add(-1) == 0 {
-				x.mu.Lock()
-				x.caughtUp, x.recent, x.around = true, nil, nil
-				x.mu.Unlock()
-				ready()
-			}
-		}
-		once := sync.OnceFunc(done)
-		if from > last {
-			once()
-		}
-		return func(seq uint64) {
-			if seq >= last {
-				once()
-			}
+	caughtUp := func() {
+		if open.Add(-1) == 0 {
+			x.mu.Lock()
+			x.caughtUp, x.recent, x.around = true, nil, nil
+			x.mu.Unlock()
+			ready()
 		}
 	}
-	head, tail := until(from, rollouts.LastSeq), until(entry, ledger.LastSeq)
 	came := make(chan struct{}, 1) // headers did
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return bus.FollowHeaders(ctx, c, x.cfg.Run, from, func(msgs []bus.HeaderMsg) error {
+		next, stream := from, x.cfg.Run.StreamName(subjects.Rollouts)
+		fold := func(msgs []bus.HeaderMsg) error {
 			x.front.standBack(ctx)
 			x.Messages(msgs)
 			select {
 			case came <- struct{}{}:
 			default:
 			}
-			head(msgs[len(msgs)-1].Seq)
+			next = msgs[len(msgs)-1].Seq + 1
 			return nil
-		})
-	})
-	g.Go(func() error {
-		return bus.Follow(ctx, c, x.cfg.Run.StreamName(subjects.Ledger), "", entry, func(m *bus.Msg) error {
-			var e subjects.Entry
-			if err := subjects.DecodeMessage(m.Data, &e); err == nil { // `headrace audit` is for those that cannot be read
-				if err := x.reached(ctx, min(e.Rollouts, rollouts.LastSeq), came); err != nil {
+		}
+		err := upTo(ctx, next, rollouts.LastSeq, func(seen func(uint64) error) error {
+			return bus.EachHeaders(ctx, c, stream, "", next, func(msgs []bus.HeaderMsg) error {
+				if err := fold(msgs); err != nil {
 					return err
 				}
-				x.front.standBack(ctx)
-				x.Entry(m.Seq, &e)
-			}
-			tail(m.Seq)
-			return nil
+				return seen(next - 1)
+			})
 		})
+		if err != nil {
+			return err
+		}
+		x.mu.Lock()
+		x.rollouts = max(x.rollouts, rollouts.LastSeq) // nobody waits for what is lost
+		x.mu.Unlock()
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+		caughtUp()
+		return bus.FollowStreamHeaders(ctx, c, stream, "", max(next, rollouts.LastSeq+1), fold)
+	})
+	g.Go(func() error {
+		next, stream := entry, x.cfg.Run.StreamName(subjects.Ledger)
+		fold := func(m *bus.Msg) error {
+			next = m.Seq + 1
+			var e subjects.Entry
+			if err := subjects.DecodeMessage(m.Data, &e); err != nil {
+				return nil // `headrace audit` is for those that cannot be read
+			}
+			if err := x.reached(ctx, min(e.Rollouts, rollouts.LastSeq), came); err != nil {
+				return err
+			}
+			x.front.standBack(ctx)
+			x.Entry(m.Seq, &e)
+			return nil
+		}
+		err := upTo(ctx, next, ledger.LastSeq, func(seen func(uint64) error) error {
+			return bus.Each(ctx, c, stream, "", next, func(m *bus.Msg) error {
+				if err := fold(m); err != nil {
+					return err
+				}
+				return seen(m.Seq)
+			})
+		})
+		if err != nil {
+			return err
+		}
+		caughtUp()
+		return bus.Follow(ctx, c, stream, "", next, fold)
 	})
 	g.Go(func() error {
 		for {

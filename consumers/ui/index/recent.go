@@ -19,8 +19,8 @@ const (
 // peek reads the end of the log.
 func (x *Index) peek(ctx context.Context, c *bus.Conn, rollouts, ledger, messages, entries uint64) error {
 	y := New(x.cfg)
-	err := upTo(ctx, rollouts, func(seen func(uint64) error) error {
-		return bus.FollowHeaders(ctx, c, x.cfg.Run, behind(rollouts, messages), func(msgs []bus.HeaderMsg) error {
+	err := upTo(ctx, 1, rollouts, func(seen func(uint64) error) error {
+		return bus.EachHeaders(ctx, c, x.cfg.Run.StreamName(subjects.Rollouts), "", behind(rollouts, messages), func(msgs []bus.HeaderMsg) error {
 			y.Messages(msgs)
 			return seen(msgs[len(msgs)-1].Seq)
 		})
@@ -28,8 +28,8 @@ func (x *Index) peek(ctx context.Context, c *bus.Conn, rollouts, ledger, message
 	if err != nil {
 		return err
 	}
-	err = upTo(ctx, ledger, func(seen func(uint64) error) error {
-		return bus.Follow(ctx, c, x.cfg.Run.StreamName(subjects.Ledger), "", behind(ledger, entries), func(m *bus.Msg) error {
+	err = upTo(ctx, 1, ledger, func(seen func(uint64) error) error {
+		return bus.Each(ctx, c, x.cfg.Run.StreamName(subjects.Ledger), "", behind(ledger, entries), func(m *bus.Msg) error {
 			var e subjects.Entry
 			if subjects.DecodeMessage(m.Data, &e) == nil {
 				y.Entry(m.Seq, &e)
@@ -50,9 +50,10 @@ func (x *Index) peek(ctx context.Context, c *bus.Conn, rollouts, ledger, message
 // behind is the sequence at which the last n begin.
 func behind(last, n uint64) uint64 { return last - min(last, n) + 1 }
 
-// upTo reads a stream up to a sequence; 0: there is nothing to read.
-func upTo(ctx context.Context, last uint64, read func(seen func(uint64) error) error) error {
-	if last == 0 {
+// upTo reads a stream from a sequence up to another, or to its end, if the server
+// has lost what was there.
+func upTo(ctx context.Context, from, last uint64, read func(seen func(uint64) error) error) error {
+	if from > last {
 		return nil
 	}
 	done := false
