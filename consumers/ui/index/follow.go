@@ -52,68 +52,8 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) er
 	}
 	came := make(chan struct{}, 1) // headers did
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		next, stream := from, x.cfg.Run.StreamName(subjects.Rollouts)
-		fold := func(msgs []bus.HeaderMsg) error {
-			x.front.standBack(ctx)
-			x.Messages(msgs)
-			select {
-			case came <- struct{}{}:
-			default:
-			}
-			next = msgs[len(msgs)-1].Seq + 1
-			return nil
-		}
-		err := upTo(ctx, next, rollouts.LastSeq, func(seen func(uint64) error) error {
-			return bus.EachHeaders(ctx, c, stream, "", next, func(msgs []bus.HeaderMsg) error {
-				if err := fold(msgs); err != nil {
-					return err
-				}
-				return seen(next - 1)
-			})
-		})
-		if err != nil {
-			return err
-		}
-		x.mu.Lock()
-		x.rollouts = max(x.rollouts, rollouts.LastSeq) // nobody waits for what is lost
-		x.mu.Unlock()
-		select {
-		case came <- struct{}{}:
-		default:
-		}
-		caughtUp()
-		return bus.FollowStreamHeaders(ctx, c, stream, "", max(next, rollouts.LastSeq+1), fold)
-	})
-	g.Go(func() error {
-		next, stream := entry, x.cfg.Run.StreamName(subjects.Ledger)
-		fold := func(m *bus.Msg) error {
-			next = m.Seq + 1
-			var e subjects.Entry
-			if err := subjects.DecodeMessage(m.Data, &e); err != nil {
-				return nil // `headrace audit` is for those that cannot be read
-			}
-			if err := x.reached(ctx, min(e.Rollouts, rollouts.LastSeq), came); err != nil {
-				return err
-			}
-			x.front.standBack(ctx)
-			x.Entry(m.Seq, &e)
-			return nil
-		}
-		err := upTo(ctx, next, ledger.LastSeq, func(seen func(uint64) error) error {
-			return bus.Each(ctx, c, stream, "", next, func(m *bus.Msg) error {
-				if err := fold(m); err != nil {
-					return err
-				}
-				return seen(m.Seq)
-			})
-		})
-		if err != nil {
-			return err
-		}
-		caughtUp()
-		return bus.Follow(ctx, c, stream, "", next, fold)
-	})
+	g.Go(func() error { return x.followHeaders(ctx, c, from, rollouts.LastSeq, came, caughtUp) })
+	g.Go(func() error { return x.followEntries(ctx, c, entry, ledger.LastSeq, rollouts.LastSeq, came, caughtUp) })
 	g.Go(func() error {
 		for {
 			if err := pause(ctx, lookEvery); err != nil {
@@ -125,6 +65,73 @@ func (x *Index) Follow(ctx context.Context, c *bus.Conn, begun, ready func()) er
 		}
 	})
 	return g.Wait()
+}
+
+// followHeaders folds ROLLOUTS in, and calls caughtUp at what was its last sequence.
+func (x *Index) followHeaders(ctx context.Context, c *bus.Conn, next, last uint64, came chan<- struct{}, caughtUp func()) error {
+	stream := x.cfg.Run.StreamName(subjects.Rollouts)
+	tell := func() {
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+	}
+	fold := func(msgs []bus.HeaderMsg) error {
+		x.front.standBack(ctx)
+		x.Messages(msgs)
+		tell()
+		next = msgs[len(msgs)-1].Seq + 1
+		return nil
+	}
+	err := upTo(ctx, next, last, func(seen func(uint64) error) error {
+		return bus.EachHeaders(ctx, c, stream, "", next, func(msgs []bus.HeaderMsg) error {
+			if err := fold(msgs); err != nil {
+				return err
+			}
+			return seen(next - 1)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.rollouts = max(x.rollouts, last) // nobody waits for what is lost
+	x.mu.Unlock()
+	tell()
+	caughtUp()
+	return bus.FollowStreamHeaders(ctx, c, stream, "", max(next, last+1), fold)
+}
+
+// followEntries folds LEDGER in, and calls caughtUp at what was its last sequence.
+// An entry waits for the headers that there were at first, up to a sequence.
+func (x *Index) followEntries(ctx context.Context, c *bus.Conn, next, last, headers uint64, came <-chan struct{}, caughtUp func()) error {
+	stream := x.cfg.Run.StreamName(subjects.Ledger)
+	fold := func(m *bus.Msg) error {
+		next = m.Seq + 1
+		var e subjects.Entry
+		if err := subjects.DecodeMessage(m.Data, &e); err != nil {
+			return nil // `headrace audit` is for those that cannot be read
+		}
+		if err := x.reached(ctx, min(e.Rollouts, headers), came); err != nil {
+			return err
+		}
+		x.front.standBack(ctx)
+		x.Entry(m.Seq, &e)
+		return nil
+	}
+	err := upTo(ctx, next, last, func(seen func(uint64) error) error {
+		return bus.Each(ctx, c, stream, "", next, func(m *bus.Msg) error {
+			if err := fold(m); err != nil {
+				return err
+			}
+			return seen(m.Seq)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	caughtUp()
+	return bus.Follow(ctx, c, stream, "", next, fold)
 }
 
 // reached waits until the headers are read that an entry of the ledger follows
